@@ -1,0 +1,33 @@
+import { defineConfig } from 'vitest/config';
+
+// `unit` needs Node, git, gpg and openssh-client alone; `system` adds engines, sshd and VS Code.
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        extends: true,
+        test: { name: 'unit', include: ['packages/*/src/**/*.test.ts', 'test/core/**/*.test.ts'] },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'system',
+          include: ['test/system/**/*.test.ts'],
+          globalSetup: ['test/support/engine/global-setup.ts'],
+          // Images are built in a hook the first time.
+          hookTimeout: 600_000,
+        },
+      },
+    ],
+    reporters: ['default', './test/support/requirements-reporter.ts'],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    coverage: {
+      provider: 'v8',
+      include: ['packages/core/src/**/*.ts'],
+      exclude: ['**/*.test.ts'],
+      reporter: ['text-summary'],
+      thresholds: { statements: 90 },
+    },
+  },
+});
