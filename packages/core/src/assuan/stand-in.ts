@@ -1,0 +1,75 @@
+import { LineHead } from './line-head.ts';
+
+/** libgpg-error's source of errors that gpg-agent reports. */
+const SOURCE_GPG_AGENT = 4;
+const CLOSING = Buffer.from('OK closing connection\n');
+/** Assuan's limit for a line without its LF. */
+const MAX_TEXT_BYTES = 1000;
+
+/**
+ * The greeting for a client whose host agent can't be had. It has to be an OK: gpg takes anything else
+ * for a missing agent and starts one of its own at the bridge's path.
+ */
+export function standInGreeting(reason?: string): Buffer {
+  return textLine('OK GPG Bridge', reason);
+}
+
+/** The answer to a command that no agent can be asked: gpg prints "No agent running" and gives up. */
+export function noAgentLine(reason: string): Buffer {
+  return errLine(77, 'No agent running', reason);
+}
+
+/** An `ERR` line as gpg-agent would write it: `code` of libgpg-error, its own words, and our reason. */
+export function errLine(code: number, words: string, reason: string): Buffer {
+  return textLine(`ERR ${SOURCE_GPG_AGENT * 2 ** 24 + code} ${words} <GPG Agent>`, reason);
+}
+
+/** Speaks Assuan for an agent that can't be had: greets, and refuses every command with the reason. */
+export class StandInAgent {
+  readonly greeting: Buffer;
+  readonly #refusal: Buffer;
+  readonly #line = new LineHead();
+  #ended = false;
+
+  constructor(reason: string) {
+    this.greeting = standInGreeting(reason);
+    this.#refusal = noAgentLine(reason);
+  }
+
+  /** Whether the client said BYE; the connection is to be closed once the answer is written. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /**
+   * What to write for these bytes, cut anywhere; empty while no command is complete. Nothing is kept of
+   * them. Data lines belong to a command that was refused, so only the line behind them is answered.
+   */
+  answer(chunk: Buffer): Buffer {
+    const answers: Buffer[] = [];
+    const line = this.#line;
+    for (let at = 0; at < chunk.length && !this.#ended; ) {
+      at = line.read(chunk, at);
+      if (at < 0) break;
+      if (line.isBlank || line.isComment || line.isData) continue;
+      this.#ended = line.word.toUpperCase() === 'BYE';
+      answers.push(this.#ended ? CLOSING : this.#refusal);
+    }
+    return answers.length === 1 ? answers[0]! : Buffer.concat(answers);
+  }
+}
+
+function textLine(start: string, reason = ''): Buffer {
+  // Controls, formats (which can turn text around on a terminal), lone surrogates: none belong in a line.
+  const text = reason.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
+  const line = Buffer.from(text ? `${start} - ${text}` : start);
+  return Buffer.concat([cutToCharacters(line, MAX_TEXT_BYTES), Buffer.from('\n')]);
+}
+
+function cutToCharacters(utf8: Buffer, limit: number): Buffer {
+  if (utf8.length <= limit) return utf8;
+  let end = limit;
+  // 10xxxxxx is the inside of a character: step back to where it begins.
+  while ((utf8[end]! & 0xc0) === 0x80) end--;
+  return utf8.subarray(0, end);
+}

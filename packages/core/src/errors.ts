@@ -1,0 +1,135 @@
+/**
+ * Every error a person can meet. The code is stable: scripts and the other end of a carrier match on
+ * it, never on the words. `exit` is the command line's exit status for it.
+ */
+export const ERROR_CODES = {
+  // wrong usage
+  USAGE: { exit: 2 },
+  INTERNAL: { exit: 1 },
+  // Assuan
+  LINE_TOO_LONG: { exit: 1 },
+  BLOCK_TOO_LARGE: { exit: 1 },
+  BLOCK_INCOMPLETE: { exit: 1 },
+  BAD_GREETING: { exit: 1 },
+  BAD_RESPONSE: { exit: 1 },
+  // host end
+  GPGCONF_MISSING: { exit: 4 },
+  GPGCONF_FAILED: { exit: 4 },
+  GPG_MISSING: { exit: 4 },
+  AGENT_SOCKET_MISSING: { exit: 4 },
+  AGENT_SOCKET_FILE_MALFORMED: { exit: 4 },
+  AGENT_UNREACHABLE: { exit: 4 },
+  AGENT_CONNECT_TIMEOUT: { exit: 4 },
+  AGENT_GREETING_TIMEOUT: { exit: 4 },
+  AGENT_RESPONSE_TIMEOUT: { exit: 4 },
+  AGENT_NONCE_REFUSED: { exit: 4 },
+  AGENT_NOT_RESTRICTED: { exit: 4 },
+  AGENT_CLOSED: { exit: 1 },
+  AGENT_OUT_OF_TURN: { exit: 1 },
+  SSH_AGENT_MISSING: { exit: 4 },
+  SSH_PROTOCOL: { exit: 1 },
+  NO_HOST_AGENT: { exit: 4 },
+  KEY_EXPORT_FAILED: { exit: 1 },
+  // sessions
+  SESSION_UNKNOWN: { exit: 1 },
+  SESSION_LIMIT: { exit: 1 },
+  SESSION_NOT_READY: { exit: 1 },
+  SESSION_ENDED: { exit: 1 },
+  IMPOSSIBLE_TRANSITION: { exit: 1 },
+  CARRIER_FAILED: { exit: 1 },
+  // target end
+  SOCKET_PATH_TOO_LONG: { exit: 1 },
+  SOCKET_PATH_FOREIGN_FILE: { exit: 1 },
+  SOCKET_HELD_BY_FORWARD: { exit: 1 },
+  SOCKET_IS_HOST_AGENT: { exit: 1 },
+  SOCKET_DIR_UNUSABLE: { exit: 1 },
+  OWN_AGENT_WONT_STOP: { exit: 1 },
+  KEY_IMPORT_FAILED: { exit: 1 },
+  // wire protocol
+  FRAME_LENGTH: { exit: 1 },
+  STREAM_IN_USE: { exit: 1 },
+  NOT_A_BRIDGE: { exit: 1 },
+  TARGET_ERROR: { exit: 1 },
+  TARGET_CLOSED: { exit: 1 },
+  // targets and daemons
+  TARGET_NOT_FOUND: { exit: 3 },
+  TARGET_NOT_RUNNING: { exit: 3 },
+  ENGINE_UNREACHABLE: { exit: 3 },
+  ENGINE_FAILED: { exit: 1 },
+  TARGET_NO_RUNTIME: { exit: 5 },
+  DAEMON_FAILED: { exit: 1 },
+  DEMO_FAILED: { exit: 1 },
+  BRIDGE_NOT_RUNNING: { exit: 1 },
+  STATE_DIR_UNUSABLE: { exit: 1 },
+  // consent
+  CONSENT_DENIED: { exit: 1 },
+  HOST_TURNED_OFF: { exit: 1 },
+  VERSION_MISMATCH: { exit: 1 },
+  HOST_EXTENSION_MISSING: { exit: 1 },
+} as const satisfies Record<string, { exit: number }>;
+
+/** The stable name of an error. */
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** What failed, why, and what the person can do about it. */
+export interface ErrorFacts {
+  what: string;
+  why: string;
+  fix: string;
+  cause?: unknown;
+}
+
+/** An error with a stable code, a cause and a next step; its message is `WHAT: WHY. DO THIS`. */
+export class BridgeError extends Error {
+  override readonly name = 'BridgeError';
+  readonly what: string;
+  readonly why: string;
+  readonly fix: string;
+
+  constructor(
+    readonly code: ErrorCode,
+    facts: ErrorFacts,
+  ) {
+    // A reason is often another program's sentence, which brings its own full stop.
+    const why = facts.why.replace(/[\s.]+$/, '');
+    super(
+      `${facts.what}: ${why}. ${facts.fix}`,
+      facts.cause === undefined ? undefined : { cause: facts.cause },
+    );
+    this.what = facts.what;
+    this.why = why;
+    this.fix = facts.fix;
+  }
+
+  /** The command line's exit status for this error. */
+  get exitStatus(): number {
+    return ERROR_CODES[this.code].exit;
+  }
+
+  /** Plain data for a carrier or a control socket, which keep no prototypes; undone by `fromJSON`. */
+  toJSON(): { code: ErrorCode; what: string; why: string; fix: string } {
+    return { code: this.code, what: this.what, why: this.why, fix: this.fix };
+  }
+
+  /** The error that `toJSON` described on the other side; anything unfit becomes INTERNAL. */
+  static fromJSON(value: unknown): BridgeError {
+    const { code, what, why, fix } = (value ?? {}) as Partial<Record<string, unknown>>;
+    const known = typeof code === 'string' && Object.hasOwn(ERROR_CODES, code);
+    return new BridgeError(known ? (code as ErrorCode) : 'INTERNAL', {
+      what: typeof what === 'string' ? what : 'the other side failed',
+      why: typeof why === 'string' ? why : 'it gave no reason',
+      fix: typeof fix === 'string' ? fix : 'See the log for details.',
+    });
+  }
+}
+
+/** Any thrown value as a BridgeError, keeping the original as its cause. */
+export function toBridgeError(error: unknown, what: string, fix = 'See the log for details.'): BridgeError {
+  if (error instanceof BridgeError) return error;
+  return new BridgeError('INTERNAL', {
+    what,
+    why: error instanceof Error ? error.message : String(error),
+    fix,
+    cause: error,
+  });
+}

@@ -1,0 +1,46 @@
+import { spawn } from 'node:child_process';
+
+/** How a program ended and what it printed. */
+export interface Finished {
+  status: number | null;
+  signal: NodeJS.Signals | null;
+  stdout: Buffer;
+  stderr: string;
+}
+
+/** Options for `run`. */
+export interface RunOptions {
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+  input?: string | Buffer;
+}
+
+/** Runs a program to its end and returns what came of it; never throws for a bad status. */
+export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { env: options.env ?? process.env, cwd: options.cwd, stdio: 'pipe' });
+    const stdout: Buffer[] = [];
+    const stderr: Buffer[] = [];
+    child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
+    child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk));
+    child.stdin.on('error', () => {}); // a program that does not read its input may be gone already
+    child.stdin.end(options.input);
+    child.once('error', reject);
+    child.once('close', (status, signal) =>
+      resolve({ status, signal, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr).toString() }),
+    );
+  });
+}
+
+/** Runs a program that has to succeed, and returns its standard output as text. */
+export async function runOk(
+  command: string,
+  args: readonly string[],
+  options: RunOptions = {},
+): Promise<string> {
+  const done = await run(command, args, options);
+  if (done.status !== 0) {
+    throw new Error(`${command} ${args.join(' ')} ended with ${done.status ?? done.signal}:\n${done.stderr}`);
+  }
+  return done.stdout.toString();
+}
