@@ -1,0 +1,48 @@
+import { BridgeError } from '../errors.ts';
+import { findProgram, type GnupgOptions } from './programs.ts';
+import { describeFailure, runProgram } from './run-program.ts';
+
+/** Names that `gpgconf --list-dirs` knows and the bridge asks for. */
+export type GnupgDir =
+  | 'agent-socket'
+  | 'agent-extra-socket'
+  | 'agent-ssh-socket'
+  | 'homedir'
+  | 'socketdir'
+  | 'bindir';
+
+/** The path that gpgconf gives for one name: raw, since only its whole list escapes `:` and `%`. */
+export async function listDir(name: GnupgDir, options: GnupgOptions = {}): Promise<string> {
+  const path = (await gpgconf(['--list-dirs', name], options)).replace(/\r?\n$/, '');
+  if (path !== '' && !/[\r\n\0]/.test(path)) return path;
+  throw new BridgeError('GPGCONF_FAILED', {
+    what: `can't find out where GnuPG's ${name} is`,
+    why: path === '' ? `gpgconf knows no ${name}` : 'gpgconf answered with more than a path',
+    fix: 'Run `gpgconf --list-dirs` and update GnuPG to 2.2 or later if the name is missing there.',
+  });
+}
+
+/** Starts gpg-agent unless it runs already, and returns when it does. */
+export async function launchAgent(options: GnupgOptions = {}): Promise<void> {
+  await gpgconf(['--launch', 'gpg-agent'], options);
+}
+
+/** Ends the gpg-agent of this environment's GNUPGHOME; none running is success. */
+export async function killAgent(options: GnupgOptions = {}): Promise<void> {
+  await gpgconf(['--kill', 'gpg-agent'], options);
+}
+
+async function gpgconf(args: readonly string[], options: GnupgOptions): Promise<string> {
+  const program = await findProgram('gpgconf', options);
+  const command = `gpgconf ${args.join(' ')}`;
+  const fix = `Run \`${command}\` yourself to see what it says.`;
+  let result: Awaited<ReturnType<typeof runProgram>>;
+  try {
+    result = await runProgram(program, args, { env: options.env });
+  } catch (cause) {
+    const why = `${program} can't be started (${cause instanceof Error ? cause.message : cause})`;
+    throw new BridgeError('GPGCONF_FAILED', { what: `${command} failed`, why, fix, cause });
+  }
+  if (result.status === 0) return result.stdout.toString();
+  throw new BridgeError('GPGCONF_FAILED', { what: `${command} failed`, why: describeFailure(result), fix });
+}

@@ -1,0 +1,26 @@
+import { link, symlink, writeFile } from 'node:fs/promises';
+import net from 'node:net';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { tempDir } from '../../../../test/support/temp.ts';
+import { identityOf, sameIdentity } from './socket-identity.ts';
+
+test('one socket is the same under all its names, and another one is not', async () => {
+  const dir = await tempDir();
+  const path = join(dir, 'S');
+  const server = net.createServer();
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  onTestFinished(() => void server.close());
+  await link(path, join(dir, 'hard'));
+  await symlink(path, join(dir, 'soft'));
+  await writeFile(join(dir, 'other'), '');
+
+  const identity = (await identityOf(path))!;
+  expect(identity.dev).toMatch(/^\d+$/);
+  expect(identity.ino).toMatch(/^\d+$/);
+  for (const [name, same] of Object.entries({ hard: true, soft: true, other: false })) {
+    expect(sameIdentity(identity, (await identityOf(join(dir, name)))!), name).toBe(same);
+  }
+  expect(sameIdentity(identity, { ...identity, dev: `${identity.dev}0` })).toBe(false);
+  expect(await identityOf(join(dir, 'nothing'))).toBeUndefined();
+});

@@ -1,0 +1,185 @@
+import { describe, expect, it } from 'vitest';
+import { LogBook } from '../../../../test/support/log-book.ts';
+import { ScriptedAgent, type ScriptedAgentOptions } from '../../../../test/support/scripted-agent.ts';
+import { expectNoSecret } from '../../../../test/support/secrets.ts';
+import type { Operation } from '../assuan/observer.ts';
+import { AgentProxy, type AgentProxyConfig } from './agent-proxy.ts';
+
+async function setUp(agentOptions: ScriptedAgentOptions = {}, config: AgentProxyConfig = {}) {
+  const agent = await ScriptedAgent.start({ answer: () => 'OK\n', ...agentOptions });
+  return { agent, proxy: new AgentProxy(config, { connect: agent.connect }) };
+}
+
+describe('AgentProxy', () => {
+  it('gives every session an id, the greeting, and its own conversation', async () => {
+    const { proxy } = await setUp({ answer: (line) => `D ${line}\nOK\n` });
+    const [one, two] = await Promise.all([proxy.connectAgent(), proxy.connectAgent()]);
+    expect(one.greeting).toBe('OK Pleased to meet you\n');
+    expect(one.sessionId).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+    expect(two.sessionId).not.toBe(one.sessionId);
+    const answers = await Promise.all([
+      proxy.sendCommands(one.sessionId, 'ONE\n'),
+      proxy.sendCommands(two.sessionId, 'TWO\n'),
+    ]);
+    expect(answers).toEqual([{ response: 'D ONE\nOK\n' }, { response: 'D TWO\nOK\n' }]);
+    await proxy.disconnectAgent(one.sessionId);
+    expect(proxy.sessionCount).toBe(1);
+    await proxy.stop();
+    expect(proxy.sessionCount).toBe(0);
+  });
+
+  it('carries every byte both ways as one character', async () => {
+    const bytes = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte))
+      .filter((character) => character !== '\n' && character !== '\r')
+      .join('');
+    const { agent, proxy } = await setUp({ answer: (line) => `${line}\nOK\n` });
+    const { sessionId } = await proxy.connectAgent();
+    expect(await proxy.sendCommands(sessionId, `D ${bytes}\n`)).toEqual({ response: `D ${bytes}\nOK\n` });
+    expect(agent.received).toBe(`D ${bytes}\n`);
+    await proxy.stop();
+  });
+
+  it('opens no more sessions than its limit, and leaves those that are open alone', async () => {
+    const { proxy } = await setUp({}, { maxSessions: 2 });
+    const [first] = await Promise.all([proxy.connectAgent(), proxy.connectAgent()]);
+    await expect(proxy.connectAgent()).rejects.toMatchObject({ code: 'SESSION_LIMIT' });
+    expect(await proxy.sendCommands(first.sessionId, 'NOP\n')).toEqual({ response: 'OK\n' });
+    await proxy.disconnectAgent(first.sessionId);
+    await proxy.connectAgent();
+    await proxy.stop();
+  });
+
+  it('tries once more when the agent closes before its greeting, as one does that is just ending', async () => {
+    const ending = await ScriptedAgent.start({ greeting: '' });
+    const next = await ScriptedAgent.start();
+    let attempts = 0;
+    const connect = async () => {
+      attempts += 1;
+      if (attempts > 1) return next.connect();
+      const connection = await ending.connect();
+      ending.peers[0]!.end();
+      return connection;
+    };
+    const proxy = new AgentProxy({}, { connect });
+    expect((await proxy.connectAgent()).greeting).toBe('OK Pleased to meet you\n');
+    expect([attempts, proxy.sessionCount]).toEqual([2, 1]);
+    await next.stop();
+    await proxy.stop();
+  });
+
+  it('does not try for ever', async () => {
+    const agent = await ScriptedAgent.start({ greeting: '' });
+    let attempts = 0;
+    const connect = async () => {
+      const connection = await agent.connect();
+      agent.peers[attempts++]!.end();
+      return connection;
+    };
+    await expect(new AgentProxy({}, { connect }).connectAgent()).rejects.toMatchObject({
+      code: 'AGENT_CLOSED',
+    });
+    expect(attempts).toBe(2);
+  });
+
+  it('counts sessions that are still connecting', async () => {
+    const proxy = new AgentProxy({ maxSessions: 1 }, { connect: () => new Promise(() => {}) });
+    const first = proxy.connectAgent();
+    await expect(proxy.connectAgent()).rejects.toMatchObject({ code: 'SESSION_LIMIT' });
+    const rejected = expect(first).rejects.toMatchObject({ code: 'SESSION_ENDED' });
+    await proxy.stop();
+    await rejected;
+    expect(proxy.sessionCount).toBe(0);
+  });
+
+  it('ends the session whose response is too large, and no other', async () => {
+    const { proxy } = await setUp(
+      { answer: (line) => (line === 'MUCH' ? `${'D 0123456789\n'.repeat(100)}OK\n` : 'OK\n') },
+      { maxResponseBytes: 1000 },
+    );
+    const [greedy, other] = await Promise.all([proxy.connectAgent(), proxy.connectAgent()]);
+    await expect(proxy.sendCommands(greedy.sessionId, 'MUCH\n')).rejects.toMatchObject({
+      code: 'BLOCK_TOO_LARGE',
+    });
+    expect(await proxy.sendCommands(other.sessionId, 'NOP\n')).toEqual({ response: 'OK\n' });
+    expect(proxy.sessionCount).toBe(1);
+    await proxy.stop();
+  });
+
+  it('knows no session that it did not open, nor one that has ended', async () => {
+    const { proxy } = await setUp();
+    const { sessionId } = await proxy.connectAgent();
+    await proxy.disconnectAgent(sessionId);
+    for (const id of [sessionId, 'nonsense']) {
+      await expect(proxy.sendCommands(id, 'NOP\n')).rejects.toMatchObject({ code: 'SESSION_UNKNOWN' });
+      await expect(proxy.disconnectAgent(id)).rejects.toMatchObject({ code: 'SESSION_UNKNOWN' });
+    }
+  });
+
+  it('forgets a session whose cleanup fails', async () => {
+    const { agent, proxy } = await setUp({ answer: () => undefined });
+    const { sessionId } = await proxy.connectAgent();
+    const socket = agent.sockets[0]!;
+    const { destroy } = socket;
+    socket.destroy = () => {
+      socket.destroy = destroy;
+      throw new Error('cleanup broke');
+    };
+    const response = expect(proxy.sendCommands(sessionId, 'NOP\n')).rejects.toMatchObject({
+      code: 'SESSION_ENDED',
+    });
+    await proxy.disconnectAgent(sessionId);
+    await response;
+    expect(proxy.sessionCount).toBe(0);
+    await expect(proxy.sendCommands(sessionId, 'NOP\n')).rejects.toMatchObject({ code: 'SESSION_UNKNOWN' });
+  });
+
+  it('stops with sessions in every phase', async () => {
+    const { agent, proxy } = await setUp({ answer: (line) => (line === 'BYE' ? 'OK\n' : undefined) });
+    await proxy.connectAgent();
+    const busy = await proxy.connectAgent();
+    const owed = expect(proxy.sendCommands(busy.sessionId, 'PKSIGN\n')).rejects.toMatchObject({
+      code: 'SESSION_ENDED',
+    });
+    const connecting = expect(proxy.connectAgent()).rejects.toMatchObject({ code: 'SESSION_ENDED' });
+    await proxy.stop();
+    await owed;
+    await connecting;
+    expect(proxy.sessionCount).toBe(0);
+    expect(agent.sockets.slice(0, 2).every((socket) => socket.destroyed)).toBe(true);
+  });
+
+  it('tells of operations and logs what happens, never of payload', async () => {
+    const payload = 'D67A90F1-payload';
+    const book = new LogBook();
+    const operations: [string, Operation][] = [];
+    const errors: unknown[] = [];
+    const { agent, proxy } = await setUp(
+      {
+        answer: (line) =>
+          ({ PKDECRYPT: `INQUIRE ${payload}\n`, END: `D ${payload}\nOK ${payload}\n`, BAD: `${payload}\n` })[
+            line
+          ],
+      },
+      { logCallback: book.log, onOperation: (id, operation) => void operations.push([id, operation]) },
+    );
+    const { sessionId } = await proxy.connectAgent();
+    await proxy.sendCommands(sessionId, 'PKDECRYPT\n');
+    await proxy.sendCommands(sessionId, `D ${payload}\nEND\n`);
+    await proxy.sendCommands(sessionId, 'BAD\n').catch((error: unknown) => errors.push(error));
+    const killed = await proxy.connectAgent();
+    const owed = proxy.sendCommands(killed.sessionId, `SETKEYDESC ${payload}\n`);
+    owed.catch((error: unknown) => errors.push(error));
+    await agent.hasRead('SETKEYDESC');
+    agent.peers[1]!.resetAndDestroy();
+    await expect(owed).rejects.toMatchObject({ code: 'AGENT_CLOSED' });
+
+    expect(operations.map(([id, { command, outcome }]) => [id, command, outcome])).toEqual([
+      [sessionId, 'PKDECRYPT', 'ok'],
+      [sessionId, 'BAD', 'closed'],
+      [killed.sessionId, 'SETKEYDESC', 'closed'],
+    ]);
+    expect(errors.length).toBe(2);
+    expect(book.entries.length).toBeGreaterThan(0);
+    expectNoSecret(Buffer.from(payload), book.text, operations, ...errors);
+  });
+});

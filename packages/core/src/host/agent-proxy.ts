@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto';
+import { AssuanObserver, type Operation } from '../assuan/observer.ts';
+import { BridgeError, type ErrorCode } from '../errors.ts';
+import { type LogCallback, noLog } from '../log.ts';
+import { AgentSession } from './agent-session.ts';
+import type { AgentConnection } from './connect.ts';
+import { HostGpgAgent, type HostGpgAgentOptions } from './gpg-agent.ts';
+import { exportPublicKeys, type KeyFilter } from './public-keys.ts';
+
+/** How an AgentProxy is set up; everything has a default. */
+export interface AgentProxyConfig extends Omit<HostGpgAgentOptions, 'log'> {
+  logCallback?: LogCallback;
+  /** Sessions open at once; 512 unless said. */
+  maxSessions?: number;
+  /** Bytes of one response; 64 MiB unless said. */
+  maxResponseBytes?: number;
+  /** How long a BYE may stay unanswered; 5 s unless said. */
+  byeTimeoutMs?: number;
+  /** Told of every finished command: its word, key, outcome and duration; never of payload. */
+  onOperation?: (sessionId: string, operation: Operation) => void;
+}
+
+/** What a test may put in place of the real thing. */
+export interface AgentProxyDeps {
+  connect?: () => Promise<AgentConnection>;
+}
+
+const MAX_SESSIONS = 512;
+const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
+const DEFAULT_TIMEOUT_MS = 5_000;
+/**
+ * What connecting to an agent that is just ending looks like: the kernel still accepts for it, or its
+ * socket file still names a port. The next attempt finds it gone and starts it again.
+ */
+const GOING_AWAY: ReadonlySet<ErrorCode> = new Set(['AGENT_CLOSED', 'AGENT_NONCE_REFUSED']);
+
+/**
+ * The host's side of the VS Code carrier: sessions with the host's gpg-agent, each by its id. Blocks and
+ * responses are latin1 strings, one character a byte, since VS Code commands carry strings.
+ */
+export class AgentProxy {
+  readonly #config: AgentProxyConfig;
+  readonly #log: LogCallback;
+  readonly #connect: () => Promise<AgentConnection>;
+  readonly #sessions = new Map<string, AgentSession>();
+  /** The host's agent, for those who need to know where it is. */
+  readonly agent: HostGpgAgent;
+
+  constructor(config: AgentProxyConfig = {}, deps: AgentProxyDeps = {}) {
+    this.#config = config;
+    this.#log = config.logCallback ?? noLog;
+    this.agent = new HostGpgAgent({ ...config, log: this.#log });
+    this.#connect = deps.connect ?? (() => this.agent.connect());
+  }
+
+  /** How many sessions are open. */
+  get sessionCount(): number {
+    return this.#sessions.size;
+  }
+
+  /** Opens a session and returns its id with the agent's greeting. */
+  async connectAgent(): Promise<{ sessionId: string; greeting: string }> {
+    try {
+      return await this.#openSession();
+    } catch (error) {
+      if (!(error instanceof BridgeError && GOING_AWAY.has(error.code))) throw error;
+      this.#log(`${error.what}: trying once more`, 'info');
+      return this.#openSession();
+    }
+  }
+
+  /** Sends one command or inquiry block and returns the whole response to it. */
+  async sendCommands(sessionId: string, block: string): Promise<{ response: string }> {
+    const response = await this.#session(sessionId).send(Buffer.from(block, 'latin1'));
+    return { response: response.toString('latin1') };
+  }
+
+  /** Ends a session: with BYE when the agent is listening, at once when it is not. */
+  async disconnectAgent(sessionId: string): Promise<void> {
+    await this.#session(sessionId).close();
+  }
+
+  /** The host's public keys that `filter` asks for, in base64, with those that deserve ultimate trust. */
+  async exportPublicKeys(filter: KeyFilter): Promise<{ keys: string; trust: string[]; count: number }> {
+    const { keys, trust, count } = await exportPublicKeys(filter, this.#config);
+    return { keys: keys.toString('base64'), trust, count };
+  }
+
+  /** Ends every session. */
+  async stop(): Promise<void> {
+    await Promise.all([...this.#sessions.values()].map((session) => session.close()));
+  }
+
+  async #openSession(): Promise<{ sessionId: string; greeting: string }> {
+    const limit = this.#config.maxSessions ?? MAX_SESSIONS;
+    if (this.#sessions.size >= limit) {
+      throw new BridgeError('SESSION_LIMIT', {
+        what: "can't open another session",
+        why: `${limit} are open already, which is the limit`,
+        fix: 'Wait for some of them to end.',
+      });
+    }
+    const sessionId = randomUUID();
+    const session = new AgentSession({
+      id: sessionId,
+      connect: this.#connect,
+      greetingTimeoutMs: this.#config.greetingTimeoutMs ?? DEFAULT_TIMEOUT_MS,
+      byeTimeoutMs: this.#config.byeTimeoutMs ?? DEFAULT_TIMEOUT_MS,
+      maxResponseBytes: this.#config.maxResponseBytes ?? MAX_RESPONSE_BYTES,
+      observer: this.#observerFor(sessionId),
+      log: this.#log,
+      onEnded: () => {
+        this.#sessions.delete(sessionId);
+        this.#log(`session ${sessionId}: ended`, 'debug');
+      },
+    });
+    this.#sessions.set(sessionId, session);
+    this.#log(`session ${sessionId}: connecting`, 'debug');
+    const greeting = await session.open();
+    return { sessionId, greeting: greeting.toString('latin1') };
+  }
+
+  #observerFor(sessionId: string): AssuanObserver | undefined {
+    const { onOperation } = this.#config;
+    return onOperation && new AssuanObserver((operation) => onOperation(sessionId, operation));
+  }
+
+  #session(sessionId: string): AgentSession {
+    const session = this.#sessions.get(sessionId);
+    if (session) return session;
+    throw new BridgeError('SESSION_UNKNOWN', {
+      what: `there is no session ${sessionId}`,
+      why: "it has ended, or the host's gpg-agent closed it",
+      fix: 'Start the command again.',
+    });
+  }
+}

@@ -1,0 +1,276 @@
+import type { Socket } from 'node:net';
+import { type Block, type BlockKind, BlockScanner } from '../assuan/block-scanner.ts';
+import { describeError, errorValueOf } from '../assuan/error-codes.ts';
+import { LF } from '../assuan/line-head.ts';
+import type { AssuanObserver } from '../assuan/observer.ts';
+import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
+import type { LogCallback } from '../log.ts';
+import { AGENT_TABLE, type AgentEvent, type AgentState } from '../machine/agent-table.ts';
+import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
+import { StateMachine } from '../machine/state-machine.ts';
+import type { AgentConnection } from './connect.ts';
+
+interface Payloads extends EndPayloads {
+  CLIENT_CONNECT_REQUESTED: undefined;
+  CLIENT_DATA_RECEIVED: Buffer;
+  AGENT_SOCKET_CONNECTED: AgentConnection;
+  AGENT_WRITE_OK: undefined;
+  AGENT_DATA_CHUNK: undefined;
+  AGENT_DATA_RECEIVED: Block;
+}
+
+/** What the agent owes: the first line (its greeting) or a response, and whom to tell. */
+interface Owed {
+  kind: BlockKind;
+  /** Whether it was asked for with BYE, to which the end of the connection is as good as an answer. */
+  afterBye: boolean;
+  resolve(answer: Buffer): void;
+  reject(error: BridgeError): void;
+}
+
+/** What a session needs from the proxy that holds it. */
+export interface AgentSessionOptions {
+  id: string;
+  connect(): Promise<AgentConnection>;
+  greetingTimeoutMs: number;
+  /** How long a BYE may stay unanswered before the socket is ended without it. */
+  byeTimeoutMs: number;
+  maxResponseBytes: number;
+  observer: AssuanObserver | undefined;
+  log: LogCallback;
+  /** Called once the session is over, before anybody who waits on it is told. */
+  onEnded(): void;
+}
+
+const BYE = Buffer.from('BYE\n');
+const BYE_ANSWER = Buffer.from('OK closing connection\n');
+/** gpg-agent takes commands in either case, and a BYE with arguments. */
+const BYE_LINE = /^bye[ \t\r\n]/i;
+/** The ends that BYE asks for, whoever was first. */
+const ENDS_OF_BYE: ReadonlySet<ErrorCode> = new Set(['AGENT_CLOSED', 'SESSION_ENDED']);
+
+/** One conversation with the host's gpg-agent, driven by AGENT_TABLE. */
+export class AgentSession {
+  readonly machine = new StateMachine<AgentState, AgentEvent, Payloads>(AGENT_TABLE, 'DISCONNECTED');
+  readonly #options: AgentSessionOptions;
+  readonly #scanner: BlockScanner;
+  readonly #end: SessionEnd;
+  #connection: AgentConnection | undefined;
+  #owed: Owed | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: AgentSessionOptions) {
+    this.#options = options;
+    this.#scanner = new BlockScanner({ maxBlock: options.maxResponseBytes });
+    this.#end = new SessionEnd(this.machine, {
+      steps: [
+        () => clearTimeout(this.#timer),
+        () => this.#connection?.socket.removeAllListeners(),
+        // A late error of a destroyed socket has nobody left to tell.
+        () => this.#connection?.socket.on('error', () => {}),
+        () => this.#connection?.socket.destroy(),
+        () => this.#scanner.clear(),
+        () => options.observer?.end(),
+        () => options.onEnded(),
+      ],
+      ended: (failure) => {
+        if (this.#owed) this.#giveUp(failure ?? this.#closeError());
+        else if (failure) options.log(`session ${options.id}: ${failure.message}`, 'warn');
+      },
+    });
+    this.machine.handle('CLIENT_CONNECT_REQUESTED', () => this.#connect());
+    this.machine.handle('AGENT_SOCKET_CONNECTED', (connection) => this.#attach(connection));
+    this.machine.handle('CLIENT_DATA_RECEIVED', (bytes) => this.#write(bytes));
+    this.machine.handle('AGENT_WRITE_OK', () => this.#takeBuffered());
+    this.machine.handle('AGENT_DATA_CHUNK', () => this.#scan());
+    this.machine.handle('AGENT_DATA_RECEIVED', (block) => this.#settle(block));
+    this.machine.handle('CLEANUP_ERROR', (error) => {
+      options.log(`session ${options.id}: cleanup failed: ${toBridgeError(error, 'cleanup').why}`, 'error');
+    });
+  }
+
+  /** Connects and resolves with the agent's greeting. */
+  open(): Promise<Buffer> {
+    return this.#owe('greeting', false, () => this.machine.dispatch('CLIENT_CONNECT_REQUESTED', undefined));
+  }
+
+  /** Sends one command or inquiry block and resolves with the agent's whole response. */
+  send(block: Buffer): Promise<Buffer> {
+    if (this.machine.state !== 'READY') {
+      const error = notReady(this.#options.id, this.machine.state);
+      this.#end.fail(error);
+      return Promise.reject(error);
+    }
+    // The agent would wait for the rest of the line, and the caller for the agent.
+    if (block.at(-1) !== LF) return Promise.reject(incompleteBlock());
+    return this.#owe('response', isBye(block), () => this.machine.dispatch('CLIENT_DATA_RECEIVED', block));
+  }
+
+  /** Says BYE if the agent is listening, and ends the session; resolves when it is over. */
+  async close(): Promise<void> {
+    if (this.machine.state === 'READY') {
+      this.#timer = setTimeout(() => this.#end.finish(), this.#options.byeTimeoutMs);
+      // Whatever comes of the BYE, the session ends below.
+      await this.send(BYE).catch(() => {});
+    }
+    this.#giveUp(disconnected(this.#options.id));
+    this.#end.finish();
+  }
+
+  #owe(kind: BlockKind, afterBye: boolean, start: () => void): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      this.#owed = { kind, afterBye, resolve, reject };
+      start();
+    });
+  }
+
+  #connect(): void {
+    this.#options.connect().then(
+      (connection) => {
+        if (this.machine.accepts('AGENT_SOCKET_CONNECTED')) {
+          this.machine.dispatch('AGENT_SOCKET_CONNECTED', connection);
+        } else {
+          connection.socket.destroy(); // the session was ended while it connected
+        }
+      },
+      (error: unknown) => this.#end.fail(toBridgeError(error, "can't connect to the host's gpg-agent")),
+    );
+  }
+
+  #attach(connection: AgentConnection): void {
+    this.#connection = connection;
+    const socket: Socket = connection.socket;
+    let cause: Error | undefined;
+    socket.on('data', (chunk: Buffer) => this.#received(chunk));
+    socket.on('error', (error) => {
+      cause = error; // `close` follows, and decides
+    });
+    socket.on('close', (hadError) => this.#end.socketClosed(hadError, () => this.#closeError(cause)));
+    this.#timer = setTimeout(() => {
+      this.#end.fail(
+        new BridgeError('AGENT_GREETING_TIMEOUT', {
+          what: "the host's gpg-agent did not greet",
+          why: `nothing came within ${this.#options.greetingTimeoutMs} ms of connecting`,
+          fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
+        }),
+      );
+    }, this.#options.greetingTimeoutMs);
+    this.machine.dispatch('CLIENT_DATA_RECEIVED', connection.preamble);
+  }
+
+  #write(bytes: Buffer): void {
+    if (bytes.length === 0) {
+      this.machine.dispatch('AGENT_WRITE_OK', undefined);
+      return;
+    }
+    if (this.#owed?.kind === 'response') this.#options.observer?.fromClient(bytes);
+    this.#connection?.socket.write(bytes, (error) => {
+      if (!error && this.machine.accepts('AGENT_WRITE_OK'))
+        this.machine.dispatch('AGENT_WRITE_OK', undefined);
+    });
+  }
+
+  #received(chunk: Buffer): void {
+    this.#options.observer?.fromAgent(chunk);
+    this.#scanner.push(chunk);
+    // While a write is under way the bytes wait; an agent that speaks in READY answers nobody.
+    if (this.machine.accepts('AGENT_DATA_CHUNK')) this.machine.dispatch('AGENT_DATA_CHUNK', undefined);
+    else if (this.machine.state === 'READY' || this.#scanner.buffered > this.#options.maxResponseBytes)
+      this.#end.fail(outOfTurn());
+  }
+
+  #takeBuffered(): void {
+    if (this.#scanner.buffered > 0) this.machine.dispatch('AGENT_DATA_CHUNK', undefined);
+  }
+
+  #scan(): void {
+    try {
+      const owed = this.#owed?.kind;
+      const block = owed && this.#scanner.next(owed);
+      if (!block) return;
+      // gpg-agent's own greetings are `OK Pleased to meet you…`; anything that starts with OK will do.
+      if (owed === 'greeting' && !block.word.startsWith('OK')) this.#end.fail(badGreeting(block.line));
+      else this.machine.dispatch('AGENT_DATA_RECEIVED', block);
+    } catch (error) {
+      this.#end.fail(toBridgeError(error, "can't read the gpg-agent's response"));
+    }
+  }
+
+  #settle(block: Block): void {
+    const owed = this.#owed;
+    this.#owed = undefined;
+    clearTimeout(this.#timer);
+    if (this.#scanner.buffered > 0) {
+      const error = outOfTurn();
+      owed?.reject(error);
+      this.#end.fail(error);
+      return;
+    }
+    owed?.resolve(block.bytes);
+  }
+
+  /** Tells whoever waits that no answer will come. */
+  #giveUp(error: BridgeError): void {
+    const owed = this.#owed;
+    this.#owed = undefined;
+    if (owed?.afterBye && ENDS_OF_BYE.has(error.code)) owed.resolve(BYE_ANSWER);
+    else owed?.reject(error);
+  }
+
+  #closeError(cause?: Error): BridgeError {
+    if (this.#connection && this.#owed?.kind === 'greeting') return this.#connection.earlyCloseError(cause);
+    return new BridgeError('AGENT_CLOSED', {
+      what: "the host's gpg-agent closed the connection",
+      why: cause ? cause.message : 'it ended before it answered',
+      fix: 'Try again: the next connection starts the agent if need be.',
+      cause,
+    });
+  }
+}
+
+/** Whether the last line of a block is a BYE; comments may stand before it. */
+function isBye(block: Buffer): boolean {
+  const lastLine = block.lastIndexOf(LF, block.length - 2) + 1;
+  return BYE_LINE.test(block.toString('latin1', lastLine, lastLine + 4));
+}
+
+function notReady(id: string, state: AgentState): BridgeError {
+  return new BridgeError('SESSION_NOT_READY', {
+    what: `session ${id} can't take a command`,
+    why: `it is in state ${state}, not READY`,
+    fix: 'Wait for the response to one command before sending the next.',
+  });
+}
+
+function incompleteBlock(): BridgeError {
+  return new BridgeError('BLOCK_INCOMPLETE', {
+    what: "the block can't be sent to the host's gpg-agent",
+    why: 'it does not end in a line feed',
+    fix: 'Send whole lines.',
+  });
+}
+
+function disconnected(id: string): BridgeError {
+  return new BridgeError('SESSION_ENDED', {
+    what: `session ${id} was ended`,
+    why: "it was disconnected before the host's gpg-agent answered",
+    fix: 'Start the command again.',
+  });
+}
+
+function outOfTurn(): BridgeError {
+  return new BridgeError('AGENT_OUT_OF_TURN', {
+    what: "the host's gpg-agent spoke out of turn",
+    why: 'it sent more than the one response it owed',
+    fix: 'Check that the socket really belongs to gpg-agent.',
+  });
+}
+
+function badGreeting(line: Buffer): BridgeError {
+  const value = errorValueOf(line);
+  return new BridgeError('BAD_GREETING', {
+    what: "the host's gpg-agent refused the connection",
+    why: value === undefined ? 'its first line is not a greeting' : `it greeted with ${describeError(value)}`,
+    fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
+  });
+}

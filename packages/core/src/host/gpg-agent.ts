@@ -1,0 +1,179 @@
+import { ask } from '../assuan/ask.ts';
+import { BridgeError, type ErrorCode } from '../errors.ts';
+import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
+import type { GnupgOptions } from '../gnupg/programs.ts';
+import { identityOf, type SocketIdentity } from '../gnupg/socket-identity.ts';
+import { type LogCallback, noLog } from '../log.ts';
+import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
+
+/** How the host's gpg-agent is found and reached; everything has a default. */
+export interface HostGpgAgentOptions
+  extends GnupgOptions,
+    Pick<ConnectOptions, 'socketFactory' | 'fileSystem'> {
+  log?: LogCallback | undefined;
+  connectTimeoutMs?: number | undefined;
+  greetingTimeoutMs?: number | undefined;
+  /** The extra socket, where gpg-agent.conf puts it somewhere else than gpgconf says. */
+  socketPath?: string | undefined;
+}
+
+const GREETING_TIMEOUT_MS = 5000;
+
+/** Failures that mean no agent is there, so that starting one is worth a try. */
+const NO_AGENT_CODES: readonly ErrorCode[] = ['AGENT_SOCKET_MISSING', 'AGENT_UNREACHABLE'];
+
+/** What a connection to an agent ends with that is just going away. */
+const CLOSED_CODES: readonly ErrorCode[] = ['AGENT_NONCE_REFUSED', 'AGENT_CLOSED'];
+
+/**
+ * The host's gpg-agent behind its extra socket. Where that is gets asked once, and again when nothing is
+ * there any more; an agent that is not running is started.
+ */
+export class HostGpgAgent {
+  readonly #options: HostGpgAgentOptions;
+  readonly #log: LogCallback;
+  #path: Promise<string> | undefined;
+  #launching: Promise<void> | undefined;
+  #check: Promise<void> | undefined;
+  #checkedPath: string | undefined;
+  /** A nonce was refused: the socket file is of an agent that is gone, and its port somebody else's. */
+  #stale = false;
+
+  constructor(options: HostGpgAgentOptions = {}) {
+    this.#options = options;
+    this.#log = options.log ?? noLog;
+  }
+
+  /** Connects to the extra socket, once it has been seen to be the restricted one. */
+  async connect(): Promise<AgentConnection> {
+    await this.#checked();
+    const connection = await this.#open();
+    if (connection.path === this.#checkedPath) return connection;
+    connection.socket.destroy(); // found at another place when it was started again
+    this.#check = undefined;
+    return this.connect();
+  }
+
+  /** Where the extra socket is. */
+  socketPath(): Promise<string> {
+    if (this.#options.socketPath) return Promise.resolve(this.#options.socketPath);
+    const path = (this.#path ??= listDir('agent-extra-socket', this.#options));
+    // A failure is not kept: GnuPG may be installed while the bridge runs.
+    path.catch(() => {
+      if (this.#path === path) this.#path = undefined;
+    });
+    return path;
+  }
+
+  /** What the agent's main and extra sockets are, whatever they are called in a target. */
+  async identities(): Promise<SocketIdentity[]> {
+    const paths = await Promise.all([listDir('agent-socket', this.#options), this.socketPath()]);
+    const identities = await Promise.all(paths.map(identityOf));
+    return identities.filter((identity) => identity !== undefined);
+  }
+
+  async #open(): Promise<AgentConnection> {
+    if (!this.#stale) {
+      const outcome = await this.#attempt(false);
+      if (!(outcome instanceof BridgeError)) return outcome;
+      if (!NO_AGENT_CODES.includes(outcome.code)) throw outcome;
+    }
+    await this.#launched();
+    const outcome = await this.#attempt(true);
+    if (!(outcome instanceof BridgeError)) return outcome;
+    throw outcome.code === 'AGENT_SOCKET_MISSING' ? missing(await this.socketPath(), outcome) : outcome;
+  }
+
+  async #attempt(waitForStart: boolean): Promise<AgentConnection | BridgeError> {
+    const { connectTimeoutMs: timeoutMs, env, platform, socketFactory, fileSystem } = this.#options;
+    const options = { waitForStart, timeoutMs, env, platform, socketFactory, fileSystem };
+    const path = await this.socketPath();
+    try {
+      return this.#watchNonce(await connectToAgent(path, options));
+    } catch (error) {
+      if (error instanceof BridgeError) return error;
+      throw error;
+    }
+  }
+
+  #watchNonce(connection: AgentConnection): AgentConnection {
+    if (connection.preamble.length === 0) return connection;
+    const earlyCloseError = (cause?: unknown) => {
+      this.#stale = true;
+      return connection.earlyCloseError(cause);
+    };
+    return { ...connection, earlyCloseError };
+  }
+
+  /** Starts the agent; connections that miss it at the same time share one start. */
+  #launched(): Promise<void> {
+    this.#launching ??= this.#launch().finally(() => {
+      this.#launching = undefined;
+    });
+    return this.#launching;
+  }
+
+  async #launch(): Promise<void> {
+    this.#path = undefined;
+    this.#stale = false;
+    this.#log(`no gpg-agent at ${await this.socketPath()}: starting it`, 'info');
+    try {
+      await launchAgent(this.#options);
+    } catch (error) {
+      // A path that was given may belong to an agent that gpgconf knows nothing of.
+      if (!this.#options.socketPath) throw error;
+      this.#log(`the agent was not started: ${error instanceof Error ? error.message : error}`, 'warn');
+    }
+  }
+
+  /** Checks the socket before its first use; connections that come meanwhile wait for the same check. */
+  #checked(): Promise<void> {
+    if (this.#check) return this.#check;
+    const check = this.#checkRestricted();
+    this.#check = check;
+    check.catch(() => {
+      if (this.#check === check) this.#check = undefined;
+    });
+    return check;
+  }
+
+  async #checkRestricted(): Promise<void> {
+    try {
+      await this.#askRestricted();
+    } catch (error) {
+      if (!(error instanceof BridgeError) || !CLOSED_CODES.includes(error.code)) throw error;
+      await this.#askRestricted(); // that one was about to end, or is not the agent of the socket file
+    }
+  }
+
+  async #askRestricted(): Promise<void> {
+    const { socket, path, preamble, earlyCloseError } = await this.#open();
+    const timeoutMs = this.#options.greetingTimeoutMs ?? GREETING_TIMEOUT_MS;
+    try {
+      if (preamble.length > 0) socket.write(preamble);
+      const { responses } = await ask(socket, ['GETINFO restricted'], { timeoutMs, earlyCloseError });
+      if (responses[0]?.word !== 'OK') throw notRestricted(path);
+      this.#checkedPath = path;
+      this.#log(`gpg-agent at ${path} is restricted, as it should be`, 'debug');
+    } finally {
+      socket.destroy();
+    }
+  }
+}
+
+function missing(path: string, cause: BridgeError): BridgeError {
+  return new BridgeError('AGENT_SOCKET_MISSING', {
+    what: `gpg-agent's extra socket is missing at ${path}`,
+    why: 'gpg-agent runs but did not make it; gpg-agent.conf may have `extra-socket none` or another path, which gpgconf does not tell',
+    fix: 'Remove the extra-socket line from gpg-agent.conf, run `gpgconf --kill gpg-agent`, and try again.',
+    cause,
+  });
+}
+
+function notRestricted(path: string): BridgeError {
+  return new BridgeError('AGENT_NOT_RESTRICTED', {
+    what: `the socket ${path} is not bridged`,
+    why: "it is not gpg-agent's restricted (extra) socket, so a target could export keys through it",
+    fix: 'Use the socket that `gpgconf --list-dirs agent-extra-socket` names.',
+  });
+}

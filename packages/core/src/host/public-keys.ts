@@ -1,0 +1,97 @@
+import { BridgeError } from '../errors.ts';
+import { findProgram, type GnupgOptions } from '../gnupg/programs.ts';
+import { describeFailure, type ProgramResult, runProgram } from '../gnupg/run-program.ts';
+
+/** Which public keys: those with a secret half here, all, none, or the ones named as gpg takes names. */
+export type KeyFilter = 'pairs' | 'all' | 'none' | readonly string[];
+
+/** Public keys for a target's keyring. */
+export interface PublicKeys {
+  /** As `gpg --export` writes them, in binary. */
+  keys: Buffer;
+  /** Fingerprints, among the exported keys, of those whose secret half is on the host or its smart card. */
+  trust: string[];
+  count: number;
+}
+
+const MAX_EXPORT = 64 * 1024 * 1024;
+/** gpg reports each exported key on its own line. */
+const MAX_STATUS = 16 * 1024 * 1024;
+const TIMEOUT_MS = 60_000;
+/** Names per run of gpg: a Windows command line has room for 32,767 characters. */
+const NAMES_PER_RUN = 200;
+const LONGEST_NAME = 256;
+
+/** Exports the host's public keys that `filter` asks for. */
+export async function exportPublicKeys(filter: KeyFilter, options: GnupgOptions = {}): Promise<PublicKeys> {
+  if (filter === 'none') return { keys: Buffer.alloc(0), trust: [], count: 0 };
+  const gpg = await gpgRunner(options);
+  const secret = await secretFingerprints(gpg);
+  const names = filter === 'pairs' ? secret : filter === 'all' ? undefined : filter;
+  if (names?.length === 0) return { keys: Buffer.alloc(0), trust: [], count: 0 };
+
+  if (filter !== 'pairs') for (const name of names ?? []) await checkKnown(gpg, name);
+
+  const chunks: Buffer[] = [];
+  const exported = new Set<string>();
+  for (const batch of names ? batches(names) : [[]]) {
+    const result = await gpg(['--no-armor', '--status-fd', '2', '--export', '--', ...batch]);
+    if (result.status !== 0) throw exportFailed(describeFailure(result));
+    chunks.push(result.stdout);
+    for (const [, fingerprint = ''] of result.stderr.matchAll(/^\[GNUPG:\] EXPORTED ([0-9A-F]+)/gm)) {
+      exported.add(fingerprint);
+    }
+  }
+  const trust = secret.filter((fingerprint) => exported.has(fingerprint));
+  return { keys: Buffer.concat(chunks), trust, count: exported.size };
+}
+
+type Gpg = (args: readonly string[]) => Promise<ProgramResult>;
+
+async function gpgRunner(options: GnupgOptions): Promise<Gpg> {
+  const program = await findProgram('gpg', options);
+  const limits = { timeoutMs: TIMEOUT_MS, maxOutput: MAX_EXPORT, maxStderr: MAX_STATUS };
+  return async (args) => {
+    try {
+      const fixed = ['--batch', '--no-tty', '--no-auto-check-trustdb'];
+      return await runProgram(program, [...fixed, ...args], { env: options.env, ...limits });
+    } catch (cause) {
+      throw exportFailed(`${program} can't be started`, cause);
+    }
+  };
+}
+
+/** The primary keys that `gpg -K` lists: it lists one as soon as any part of it is here or on a card. */
+async function secretFingerprints(gpg: Gpg): Promise<string[]> {
+  const result = await gpg(['--with-colons', '--list-secret-keys']);
+  // An empty keyring is success, and status 2 says that some other secret key could not be read.
+  if (result.status === undefined || result.aborted) throw exportFailed(describeFailure(result));
+  const fingerprints: string[] = [];
+  let primary = false;
+  for (const line of result.stdout.toString('latin1').split(/\r?\n/)) {
+    const fields = line.split(':');
+    if (fields[0] === 'fpr') {
+      if (primary && fields[9]) fingerprints.push(fields[9]);
+      primary = false;
+    } else if (fields[0] === 'sec') primary = true;
+  }
+  return fingerprints;
+}
+
+/** gpg exports what it finds and is content, so each name is looked up first. */
+async function checkKnown(gpg: Gpg, name: string): Promise<void> {
+  if (name === '' || name.length > LONGEST_NAME || /[\x00-\x1f\x7f]/.test(name)) {
+    throw exportFailed('a key name is empty, too long or has control characters in it');
+  }
+  const result = await gpg(['--with-colons', '--list-keys', '--', name]);
+  if (result.status !== 0) throw exportFailed(`gpg knows no public key "${name}"`);
+}
+
+function* batches(names: readonly string[]): Generator<readonly string[]> {
+  for (let at = 0; at < names.length; at += NAMES_PER_RUN) yield names.slice(at, at + NAMES_PER_RUN);
+}
+
+function exportFailed(why: string, cause?: unknown): BridgeError {
+  const fix = 'Check the names with `gpg --list-keys`.';
+  return new BridgeError('KEY_EXPORT_FAILED', { what: "can't export the public keys", why, fix, cause });
+}

@@ -1,0 +1,114 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import net from 'node:net';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { GnupgHome } from '../../../../test/support/gnupg-home.ts';
+import { untilNobodyListens } from '../../../../test/support/listening.ts';
+import { writeScript } from '../../../../test/support/script.ts';
+import { tempDir } from '../../../../test/support/temp.ts';
+import type { AgentConnection } from './connect.ts';
+import { HostSshAgent, type HostSshAgentOptions } from './ssh-agent.ts';
+
+const PATIENT = { connectTimeoutMs: 30_000 };
+
+/** A real ssh-agent in the foreground, ended with the test. */
+async function sshAgent(): Promise<string> {
+  const path = join(await tempDir(), 'agent');
+  const child = spawn('ssh-agent', ['-D', '-a', path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(async () => {
+    const ended = once(child, 'exit');
+    child.kill();
+    await ended;
+  });
+  await once(child.stdout, 'data'); // it prints its variables once it listens
+  return path;
+}
+
+async function connect(options: HostSshAgentOptions): Promise<AgentConnection> {
+  const connection = await new HostSshAgent({ ...PATIENT, ...options }).connect();
+  onTestFinished(() => void connection.socket.destroy());
+  return connection;
+}
+
+/** Asks for the list of identities (11) and returns the answer, whole. */
+async function listIdentities({ socket, preamble }: AgentConnection): Promise<string> {
+  socket.write(Buffer.concat([preamble, Buffer.from([0, 0, 0, 1, 11])]));
+  const chunks: Buffer[] = [];
+  for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
+    chunks.push(chunk as Buffer);
+    const answer = Buffer.concat(chunks);
+    if (answer.length >= 4 && answer.length === 4 + answer.readUInt32BE(0)) return answer.toString('hex');
+  }
+  throw new Error('the agent closed');
+}
+
+const NO_IDENTITIES = '000000050c00000000';
+
+test('the agent of SSH_AUTH_SOCK', async () => {
+  const path = await sshAgent();
+  const env = { SSH_AUTH_SOCK: path };
+  expect(await new HostSshAgent({ env }).socketPath()).toBe(path);
+  const connection = await connect({ env });
+  expect(connection).toMatchObject({ kind: 'unix', path });
+  expect(await listIdentities(connection)).toBe(NO_IDENTITIES);
+});
+
+test("gpg-agent's own, which is started", async () => {
+  const gnupg = await GnupgHome.create('enable-ssh-support\n');
+  onTestFinished(() => gnupg.remove());
+  const log: string[] = [];
+  const options = { env: { ...gnupg.env, SSH_AUTH_SOCK: '/not/this' }, fromGpg: true };
+  const connection = await connect({ ...options, log: (message) => log.push(message) });
+  expect(connection.path).toBe(await gnupg.socket('agent-ssh-socket'));
+  expect(await listIdentities(connection)).toBe(NO_IDENTITIES);
+  expect(log).toEqual([`no gpg-agent at ${connection.path}: starting it`]);
+  await gnupg.killAgent();
+  await untilNobodyListens(connection.path);
+  expect(await listIdentities(await connect(options))).toBe(NO_IDENTITIES);
+});
+
+test('a gpg-agent without its ssh socket: what to put in gpg-agent.conf', async () => {
+  const gpgBinDir = await tempDir();
+  const path = join(gpgBinDir, 'S.gpg-agent.ssh');
+  await writeScript(gpgBinDir, 'gpgconf', `[ "$1" = --launch ] || echo '${path}'`);
+  const agent = new HostSshAgent({ gpgBinDir, fromGpg: true, connectTimeoutMs: 50 });
+  await expect(agent.connect()).rejects.toMatchObject({
+    code: 'SSH_AGENT_MISSING',
+    what: expect.stringContaining(path),
+    fix: expect.stringContaining('enable-ssh-support'),
+  });
+});
+
+test('no agent is an error at once, with and without SSH_AUTH_SOCK', async () => {
+  await expect(new HostSshAgent({ env: {}, platform: 'linux' }).connect()).rejects.toMatchObject({
+    code: 'SSH_AGENT_MISSING',
+    why: 'SSH_AUTH_SOCK is not set',
+    exitStatus: 4,
+  });
+  const path = join(await tempDir(), 'gone');
+  let attempts = 0;
+  const socketFactory = (options: net.NetConnectOpts) => {
+    attempts += 1;
+    return net.connect(options);
+  };
+  await expect(
+    new HostSshAgent({ env: { SSH_AUTH_SOCK: path }, socketFactory }).connect(),
+  ).rejects.toMatchObject({ code: 'SSH_AGENT_MISSING', what: expect.stringContaining(path) });
+  expect(attempts).toBe(1);
+});
+
+test('on Windows it is the pipe of OpenSSH, unless SSH_AUTH_SOCK says otherwise', async () => {
+  const platform = 'win32';
+  expect(await new HostSshAgent({ env: {}, platform }).socketPath()).toBe('\\\\.\\pipe\\openssh-ssh-agent');
+  const env = { SSH_AUTH_SOCK: '\\\\.\\pipe\\mine' };
+  expect(await new HostSshAgent({ env, platform }).socketPath()).toBe('\\\\.\\pipe\\mine');
+});
+
+test('a gpgconf that fails is asked again', async () => {
+  const gpgBinDir = await tempDir();
+  const agent = new HostSshAgent({ gpgBinDir, fromGpg: true });
+  await expect(agent.socketPath()).rejects.toMatchObject({ code: 'GPGCONF_MISSING' });
+  await writeScript(gpgBinDir, 'gpgconf', 'echo /some/S.gpg-agent.ssh');
+  expect(await agent.socketPath()).toBe('/some/S.gpg-agent.ssh');
+});

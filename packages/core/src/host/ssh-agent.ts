@@ -1,0 +1,102 @@
+import { BridgeError } from '../errors.ts';
+import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
+import type { GnupgOptions } from '../gnupg/programs.ts';
+import { type LogCallback, noLog } from '../log.ts';
+import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
+
+/** How the host's ssh-agent is found and reached; everything has a default. */
+export interface HostSshAgentOptions
+  extends GnupgOptions,
+    Pick<ConnectOptions, 'socketFactory' | 'fileSystem'> {
+  /** Use gpg-agent's own ssh-agent instead of the one in SSH_AUTH_SOCK. */
+  fromGpg?: boolean | undefined;
+  log?: LogCallback | undefined;
+  connectTimeoutMs?: number | undefined;
+}
+
+/** Where Windows' own OpenSSH agent listens; Pageant and gpg-agent can be told to use the same name. */
+const WINDOWS_PIPE = '\\\\.\\pipe\\openssh-ssh-agent';
+
+/** The host's ssh-agent. It has no greeting and no restricted socket: the caller filters its messages. */
+export class HostSshAgent {
+  readonly #options: HostSshAgentOptions;
+  readonly #log: LogCallback;
+  #gpgPath: Promise<string> | undefined;
+  #launching: Promise<void> | undefined;
+
+  constructor(options: HostSshAgentOptions = {}) {
+    this.#options = options;
+    this.#log = options.log ?? noLog;
+  }
+
+  /** Where the agent is. */
+  async socketPath(): Promise<string> {
+    const { fromGpg, env = process.env, platform = process.platform } = this.#options;
+    if (fromGpg) return this.#fromGpg();
+    if (env.SSH_AUTH_SOCK) return env.SSH_AUTH_SOCK;
+    if (platform === 'win32') return WINDOWS_PIPE;
+    throw new BridgeError('SSH_AGENT_MISSING', {
+      what: 'there is no ssh-agent to bridge',
+      why: 'SSH_AUTH_SOCK is not set',
+      fix: 'Start one with `eval "$(ssh-agent)"`, or use gpg-agent\'s with --ssh-from-gpg.',
+    });
+  }
+
+  /** Connects to the agent. */
+  async connect(): Promise<AgentConnection> {
+    const path = await this.socketPath();
+    const { fromGpg, connectTimeoutMs: timeoutMs, env, platform, socketFactory, fileSystem } = this.#options;
+    const options = { timeoutMs, env, platform, socketFactory, fileSystem };
+    try {
+      // Nobody starts the agent of SSH_AUTH_SOCK for us, so there is nothing to wait for.
+      return await connectToAgent(path, { ...options, waitForStart: false });
+    } catch (error) {
+      if (!(error instanceof BridgeError) || !isMissing(error)) throw error;
+      if (!fromGpg) throw missing(path, error);
+    }
+    await this.#launched(path);
+    try {
+      return await connectToAgent(path, { ...options, waitForStart: true });
+    } catch (error) {
+      throw error instanceof BridgeError && isMissing(error) ? missingFromGpg(path, error) : error;
+    }
+  }
+
+  #fromGpg(): Promise<string> {
+    const path = (this.#gpgPath ??= listDir('agent-ssh-socket', this.#options));
+    path.catch(() => {
+      if (this.#gpgPath === path) this.#gpgPath = undefined;
+    });
+    return path;
+  }
+
+  #launched(path: string): Promise<void> {
+    this.#log(`no gpg-agent at ${path}: starting it`, 'info');
+    this.#launching ??= launchAgent(this.#options).finally(() => {
+      this.#launching = undefined;
+    });
+    return this.#launching;
+  }
+}
+
+function isMissing(error: BridgeError): boolean {
+  return error.code === 'AGENT_SOCKET_MISSING' || error.code === 'AGENT_UNREACHABLE';
+}
+
+function missing(path: string, cause: BridgeError): BridgeError {
+  return new BridgeError('SSH_AGENT_MISSING', {
+    what: `can't connect to the ssh-agent at ${path}`,
+    why: cause.why,
+    fix: "Start an ssh-agent and set SSH_AUTH_SOCK to its socket, or use gpg-agent's with --ssh-from-gpg.",
+    cause,
+  });
+}
+
+function missingFromGpg(path: string, cause: BridgeError): BridgeError {
+  return new BridgeError('SSH_AGENT_MISSING', {
+    what: `gpg-agent's ssh socket is missing at ${path}`,
+    why: 'gpg-agent runs but does not serve it',
+    fix: 'Add `enable-ssh-support` to gpg-agent.conf, run `gpgconf --kill gpg-agent`, and try again.',
+    cause,
+  });
+}

@@ -1,0 +1,56 @@
+import type { TransitionTable } from './state-machine.ts';
+
+/** States of one session on the host's side of the VS Code carrier. */
+export type AgentState =
+  | 'DISCONNECTED'
+  | 'CONNECTING_TO_AGENT'
+  | 'SOCKET_CONNECTED'
+  | 'SENDING_TO_AGENT'
+  | 'WAITING_FOR_AGENT'
+  | 'READY'
+  | 'ERROR'
+  | 'CLOSING'
+  | 'FATAL';
+
+/** What can happen to such a session. */
+export type AgentEvent =
+  | 'CLIENT_CONNECT_REQUESTED'
+  | 'CLIENT_DATA_RECEIVED'
+  | 'AGENT_SOCKET_CONNECTED'
+  | 'AGENT_WRITE_OK'
+  | 'AGENT_DATA_CHUNK'
+  | 'AGENT_DATA_RECEIVED'
+  | 'ERROR_OCCURRED'
+  | 'CLEANUP_REQUESTED'
+  | 'CLEANUP_COMPLETE'
+  | 'CLEANUP_ERROR';
+
+/** The agent session's table: the only place where a next state is named. */
+export const AGENT_TABLE: TransitionTable<AgentState, AgentEvent> = {
+  DISCONNECTED: { CLIENT_CONNECT_REQUESTED: 'CONNECTING_TO_AGENT' },
+  CONNECTING_TO_AGENT: {
+    AGENT_SOCKET_CONNECTED: 'SOCKET_CONNECTED',
+    ERROR_OCCURRED: 'ERROR',
+    CLEANUP_REQUESTED: 'CLOSING',
+  },
+  SOCKET_CONNECTED: {
+    CLIENT_DATA_RECEIVED: 'SENDING_TO_AGENT',
+    ERROR_OCCURRED: 'ERROR',
+    CLEANUP_REQUESTED: 'CLOSING',
+  },
+  SENDING_TO_AGENT: {
+    AGENT_WRITE_OK: 'WAITING_FOR_AGENT',
+    ERROR_OCCURRED: 'ERROR',
+    CLEANUP_REQUESTED: 'CLOSING',
+  },
+  WAITING_FOR_AGENT: {
+    AGENT_DATA_CHUNK: 'WAITING_FOR_AGENT',
+    AGENT_DATA_RECEIVED: 'READY',
+    ERROR_OCCURRED: 'ERROR',
+    CLEANUP_REQUESTED: 'CLOSING',
+  },
+  READY: { CLIENT_DATA_RECEIVED: 'SENDING_TO_AGENT', ERROR_OCCURRED: 'ERROR', CLEANUP_REQUESTED: 'CLOSING' },
+  ERROR: { CLEANUP_REQUESTED: 'CLOSING' },
+  CLOSING: { CLEANUP_COMPLETE: 'DISCONNECTED', CLEANUP_ERROR: 'FATAL' },
+  FATAL: {},
+};

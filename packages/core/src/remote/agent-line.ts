@@ -1,0 +1,105 @@
+import type { Block } from '../assuan/block-scanner.ts';
+import { decodeError, GPG_ERROR } from '../assuan/error-codes.ts';
+import { errLine } from '../assuan/stand-in.ts';
+import { BridgeError, type ErrorCode } from '../errors.ts';
+
+/** A client session's line to an agent: one block out, one response back. */
+export interface AgentLine {
+  send(block: Block): Promise<string>;
+  close(): void;
+}
+
+/** A line that was opened, and the words to greet its client with; they are always an OK. */
+export interface OpenedLine {
+  line: AgentLine;
+  greeting: string;
+}
+
+/** The host's AgentProxy as the target sees it, whatever carries the calls. */
+export interface CommandExecutor {
+  connectAgent(): Promise<{ sessionId: string; greeting: string }>;
+  sendCommands(sessionId: string, block: string): Promise<{ response: string }>;
+  disconnectAgent(sessionId: string): Promise<void>;
+}
+
+/** Opens a session on the host. What comes back is checked: the other end may be of another version. */
+export async function openCarrierLine(executor: CommandExecutor): Promise<OpenedLine> {
+  const opened: Partial<Awaited<ReturnType<CommandExecutor['connectAgent']>>> | undefined =
+    await executor.connectAgent();
+  if (typeof opened?.sessionId !== 'string') throw unusable('it opened a session without an id');
+  const line = carrierLine(executor, opened.sessionId);
+  const { greeting } = opened;
+  if (typeof greeting === 'string' && turnAfter(greeting) === 'OK') return { line, greeting };
+  line.close();
+  throw unusable('its greeting is not an OK');
+}
+
+function carrierLine(executor: CommandExecutor, sessionId: string): AgentLine {
+  return {
+    async send(block) {
+      const answer: { response?: unknown } | undefined = await executor.sendCommands(
+        sessionId,
+        block.bytes.toString('latin1'),
+      );
+      if (typeof answer?.response === 'string') return answer.response;
+      throw unusable('it answered a command with nothing');
+    },
+    close: () => void disconnect(executor, sessionId),
+  };
+}
+
+async function disconnect(executor: CommandExecutor, sessionId: string): Promise<void> {
+  try {
+    await executor.disconnectAgent(sessionId);
+  } catch {
+    // The host has often ended the session by itself (after a BYE, with its agent): nothing is left to do.
+  }
+}
+
+/** A line to nobody: every command is answered with why the host can't be had. */
+export function standInLine(error: BridgeError): AgentLine {
+  const answer = errorLine(error).toString('latin1');
+  return {
+    send: async (block) => (isBye(block) ? 'OK closing connection\n' : answer),
+    close: () => {},
+  };
+}
+
+/** Whether a block asks for the end of the connection; gpg-agent takes commands in either case. */
+export function isBye(block: Block): boolean {
+  return block.word.toUpperCase() === 'BYE';
+}
+
+/** The word that ends a response and says whose turn it is; undefined if it is not a whole response. */
+export function turnAfter(response: string): 'OK' | 'ERR' | 'INQUIRE' | undefined {
+  if (!response.endsWith('\n')) return undefined;
+  const lastLine = response.lastIndexOf('\n', response.length - 2) + 1;
+  return LAST_WORDS.find((word) => response.startsWith(word, lastLine));
+}
+
+const LAST_WORDS = ['OK', 'ERR', 'INQUIRE'] as const;
+
+/**
+ * The libgpg-error code that gpg is given for each of our errors. gpg shows the code's own words and not
+ * our text, so the code has to say it; without a better one it is "No agent running".
+ */
+const GPG_ERRORS: { readonly [code in ErrorCode]?: number } = {
+  LINE_TOO_LONG: 263,
+  BLOCK_TOO_LARGE: 273,
+  CONSENT_DENIED: GPG_ERROR.CANCELED,
+};
+
+/** The `ERR` line that tells a client of an error of ours. */
+export function errorLine(error: BridgeError): Buffer {
+  const code = GPG_ERRORS[error.code] ?? GPG_ERROR.NO_AGENT;
+  return errLine(code, decodeError(code).text, error.message);
+}
+
+/** The host's side answered with something that no version of it should. */
+export function unusable(why: string): BridgeError {
+  return new BridgeError('CARRIER_FAILED', {
+    what: "the host's answer can't be used",
+    why,
+    fix: 'Update both ends to the same version.',
+  });
+}

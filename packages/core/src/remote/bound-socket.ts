@@ -1,0 +1,112 @@
+import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { basename, dirname, join } from 'node:path';
+import { type SocketIdentity, sameIdentity } from '../gnupg/socket-identity.ts';
+import { temporaryName } from './temporary-name.ts';
+
+/** How a socket is served. */
+export interface BindOptions {
+  backlog: number;
+  allowHalfOpen: boolean;
+  onConnection(socket: Socket): void;
+  onError(error: Error): void;
+}
+
+const BIND_ATTEMPTS = 8;
+
+/** Hard links to sockets do not exist everywhere: 9p, vfat, some shared folders of virtual machines. */
+const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EINVAL', 'EACCES']);
+
+/**
+ * A listening Unix socket that has mode 0600 before it gets its name. Node binds with mode 0755 and
+ * unlinks by name on close, so it is bound under a temporary name, and only that is ever Node's to
+ * remove.
+ */
+export class BoundSocket {
+  readonly #server: Server;
+  readonly #temporaryPath: string;
+  readonly identity: SocketIdentity;
+
+  private constructor(
+    readonly path: string,
+    temporaryPath: string,
+    server: Server,
+  ) {
+    this.#server = server;
+    this.#temporaryPath = temporaryPath;
+    const identity = identityAt(temporaryPath);
+    if (!identity) throw new Error(`${temporaryPath} vanished`);
+    this.identity = identity;
+  }
+
+  /** Listens under a temporary name beside `path`. */
+  static async bind(path: string, options: BindOptions): Promise<BoundSocket> {
+    for (let attempt = 1; ; attempt++) {
+      const temporaryPath = join(dirname(path), temporaryName(basename(path)));
+      const server = createServer({ allowHalfOpen: options.allowHalfOpen }, options.onConnection);
+      try {
+        await new Promise<void>((resolve, reject) => {
+          server.once('error', reject);
+          server.listen({ path: temporaryPath, backlog: options.backlog }, () => {
+            server.off('error', reject);
+            resolve();
+          });
+        });
+        chmodSync(temporaryPath, 0o600);
+        // From here on an error is one connection that could not be accepted.
+        server.on('error', options.onError);
+        return new BoundSocket(path, temporaryPath, server);
+      } catch (error) {
+        server.close();
+        if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || attempt === BIND_ATTEMPTS) throw error;
+      }
+    }
+  }
+
+  /** Takes the final name if nobody has it; false if somebody does. */
+  placeIfFree(): boolean {
+    try {
+      linkSync(this.#temporaryPath, this.path);
+      unlinkSync(this.#temporaryPath);
+      return true;
+    } catch (error) {
+      const code = (error as NodeJS.ErrnoException).code ?? '';
+      if (code === 'EEXIST') return false;
+      if (!NO_LINKS.has(code)) throw error;
+    }
+    if (exists(this.path)) return false;
+    renameSync(this.#temporaryPath, this.path);
+    return true;
+  }
+
+  /** Takes the final name from the file with that identity, without a gap; false if it is not there. */
+  placeOver(identity: SocketIdentity): boolean {
+    const there = identityAt(this.path);
+    if (!there || !sameIdentity(there, identity)) return false;
+    renameSync(this.#temporaryPath, this.path);
+    return true;
+  }
+
+  /** Whether the final name leads here. */
+  holdsPlace(): boolean {
+    const there = identityAt(this.path);
+    return there !== undefined && sameIdentity(there, this.identity);
+  }
+
+  /** Removes the name if it still leads here, and stops listening; open connections go on. */
+  close(): void {
+    // The name goes first: while the server is open its inode can't be given to another file.
+    if (this.holdsPlace()) unlinkSync(this.path);
+    this.#server.close();
+  }
+}
+
+/** The identity of a file itself, links not followed. */
+export function identityAt(path: string): SocketIdentity | undefined {
+  const facts = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return facts && { dev: String(facts.dev), ino: String(facts.ino) };
+}
+
+function exists(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+}

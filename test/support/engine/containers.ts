@@ -1,0 +1,144 @@
+import { randomBytes } from 'node:crypto';
+import { type Finished, type RunOptions, run, runOk } from '../process.ts';
+import type { ImageName } from './images.ts';
+
+/** How to reach a running engine with its own command. Plain data: it crosses process borders. */
+export interface EngineAddress {
+  program: 'docker' | 'podman';
+  /** The whole environment in which `program`, and anything of ours, finds this engine. */
+  env: NodeJS.ProcessEnv;
+  /** The Engine API's socket. */
+  socketPath: string;
+  /** Arguments that `run` needs with this engine. */
+  runArgs: readonly string[];
+}
+
+/** What a container is made from. */
+export interface ContainerOptions {
+  image?: ImageName;
+  name?: string;
+  /** The container's own user, as `docker run --user` takes it. */
+  user?: string;
+  env?: Record<string, string>;
+  /** Further arguments of `run`. */
+  args?: readonly string[];
+}
+
+/** Who runs a command in a container, with what. */
+export interface ExecOptions extends RunOptions {
+  user?: string;
+}
+
+/**
+ * The first process of every container: it ends at once on SIGTERM, which `sleep` as process 1 would
+ * ignore, and it reaps orphans.
+ */
+const IDLE = 'trap "exit 0" TERM; while :; do sleep infinity & wait; done';
+
+/** A real engine, whoever started it. */
+export class ContainerEngine {
+  constructor(
+    readonly address: EngineAddress,
+    private readonly importImage: (name: ImageName) => Promise<string>,
+  ) {}
+
+  /** The environment in which `docker`, `podman` and the bridge find this engine. */
+  get env(): NodeJS.ProcessEnv {
+    return this.address.env;
+  }
+
+  /** The Engine API's socket. */
+  get socketPath(): string {
+    return this.address.socketPath;
+  }
+
+  /** Runs the engine's command; never throws for a bad status. */
+  run(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+    return run(this.address.program, args, { ...options, env: { ...this.env, ...options.env } });
+  }
+
+  /** Runs the engine's command, which has to succeed; returns its output. */
+  runOk(args: readonly string[], options: RunOptions = {}): Promise<string> {
+    return runOk(this.address.program, args, { ...options, env: { ...this.env, ...options.env } });
+  }
+
+  /** Imports an image unless the engine has it, and returns its name there. */
+  ensureImage(name: ImageName): Promise<string> {
+    return this.importImage(name);
+  }
+
+  /** Starts an idle container without a network. The caller removes it. */
+  async startContainer(options: ContainerOptions = {}): Promise<Container> {
+    const image = await this.ensureImage(options.image ?? 'git');
+    const name = options.name ?? `gb-${randomBytes(6).toString('hex')}`;
+    const id = await this.runOk([
+      'run',
+      '--detach',
+      '--network=none',
+      `--name=${name}`,
+      ...(options.user === undefined ? [] : [`--user=${options.user}`]),
+      ...Object.entries(options.env ?? {}).map(([key, value]) => `--env=${key}=${value}`),
+      ...this.address.runArgs,
+      ...(options.args ?? []),
+      image,
+      'sh',
+      '-c',
+      IDLE,
+    ]);
+    return new Container(this, id.trim(), name);
+  }
+}
+
+/** One running container. */
+export class Container {
+  constructor(
+    readonly engine: ContainerEngine,
+    readonly id: string,
+    readonly name: string,
+  ) {}
+
+  /** Runs a command inside to its end; never throws for a bad status. */
+  exec(argv: readonly string[], options: ExecOptions = {}): Promise<Finished> {
+    const { user, env, input } = options;
+    return this.engine.run(
+      [
+        'exec',
+        '--interactive',
+        ...(user === undefined ? [] : [`--user=${user}`]),
+        ...Object.entries(env ?? {}).map(([key, value]) => `--env=${key}=${value}`),
+        this.id,
+        ...argv,
+      ],
+      input === undefined ? {} : { input },
+    );
+  }
+
+  /** Runs a command inside that has to succeed; returns its output. */
+  async execOk(argv: readonly string[], options: ExecOptions = {}): Promise<string> {
+    const done = await this.exec(argv, options);
+    if (done.status !== 0) {
+      throw new Error(`in ${this.name}: ${argv.join(' ')} ended with ${done.status}:\n${done.stderr}`);
+    }
+    return done.stdout.toString();
+  }
+
+  /** Copies a file or directory of this machine to a path inside. */
+  async copyIn(source: string, destination: string): Promise<void> {
+    await this.engine.runOk(['cp', source, `${this.id}:${destination}`]);
+  }
+
+  /** Copies a file or directory from inside to a path of this machine. */
+  async copyOut(source: string, destination: string): Promise<void> {
+    await this.engine.runOk(['cp', `${this.id}:${source}`, destination]);
+  }
+
+  /** Process 1 as this machine sees it: its namespaces are the container's. */
+  async pid(): Promise<number> {
+    return Number(await this.engine.runOk(['inspect', '--format={{.State.Pid}}', this.id]));
+  }
+
+  /** Kills and removes it; one that is gone already is fine. */
+  async remove(): Promise<void> {
+    await this.engine.run(['rm', '--force', '--volumes', this.id]);
+  }
+}

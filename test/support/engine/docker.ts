@@ -1,0 +1,70 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { makeTempDir } from '../temp.ts';
+import { ContainerEngine, type EngineAddress } from './containers.ts';
+import { Daemon } from './daemon.ts';
+import { importerFor } from './import-image.ts';
+import { cgroupOf, overlayWorks, removeCgroup, unmountBelow } from './kernel.ts';
+
+/** A Docker engine of a test's own, with nothing in it. `stop()` removes everything that came of it. */
+export class DockerEngine extends ContainerEngine {
+  private constructor(
+    address: EngineAddress,
+    private readonly dir: string,
+    private readonly daemon: Daemon,
+  ) {
+    super(address, importerFor(address));
+  }
+
+  /** Starts one; needs root. */
+  static async start(): Promise<DockerEngine> {
+    const dir = await makeTempDir();
+    const socketPath = join(dir, 'docker.sock');
+    const { DOCKER_CONTEXT: _context, ...inherited } = process.env;
+    const env = { ...inherited, DOCKER_HOST: `unix://${socketPath}`, DOCKER_CONFIG: join(dir, 'config') };
+    try {
+      const daemon = await Daemon.start({
+        command: 'dockerd',
+        args: [
+          '--iptables=false',
+          '--ip6tables=false',
+          '--bridge=none',
+          `--storage-driver=${(await overlayWorks(dir)) ? 'overlay2' : 'vfs'}`,
+          `--cgroup-parent=${cgroupOf(dir)}`,
+          `--data-root=${join(dir, 'root')}`,
+          `--exec-root=${join(dir, 'exec')}`,
+          `--pidfile=${join(dir, 'pid')}`,
+          `--host=unix://${socketPath}`,
+        ],
+        ready: /API listen on/,
+      });
+      return new DockerEngine({ program: 'docker', env, socketPath, runArgs: [] }, dir, daemon);
+    } catch (error) {
+      await rm(dir, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  /** The engine's process. */
+  get pid(): number {
+    return this.daemon.pid;
+  }
+
+  /** Ends the engine's process alone, as a machine that shuts down does: containers stop, files stay. */
+  async stopDaemon(): Promise<void> {
+    await this.daemon.stop();
+  }
+
+  /** Kills every container, ends the engine and deletes its files. */
+  async stop(): Promise<void> {
+    const containers = (await this.run(['ps', '--all', '--quiet'])).stdout
+      .toString()
+      .split('\n')
+      .filter(Boolean);
+    if (containers.length > 0) await this.run(['rm', '--force', '--volumes', ...containers]);
+    await this.stopDaemon();
+    await unmountBelow(this.dir);
+    await removeCgroup(cgroupOf(this.dir));
+    await rm(this.dir, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,146 @@
+import { createHash } from 'node:crypto';
+import { copyFile, mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { runOk } from '../process.ts';
+
+/**
+ * What an image is made of: Debian packages, from scratch (`suite`) or on top of another image (`from`).
+ * Every image has gpg, the ssh tools and a user `dev` (uid 1000).
+ */
+interface Recipe {
+  suite?: 'bookworm' | 'trixie';
+  from?: ImageName;
+  packages?: readonly string[];
+  /** A command run inside at the end. */
+  finish?: string;
+}
+
+/** The images that tests use, by what is special about each. */
+export type ImageName = 'plain' | 'git' | 'node' | 'python' | 'none' | 'trixie';
+
+const ADD_USER = 'useradd --create-home --uid 1000 --shell /bin/sh dev';
+const DELETE_PERL = 'rm -f /usr/bin/perl*';
+
+const RECIPES: Record<ImageName, Recipe> = {
+  /** perl-base alone, as in every Debian image. */
+  plain: { suite: 'bookworm', packages: ['gnupg', 'openssh-client'], finish: ADD_USER },
+  /** The ordinary case: git, and with it the full perl. */
+  git: { from: 'plain', packages: ['git'] },
+  node: { from: 'git', packages: ['nodejs'] },
+  python: { from: 'git', packages: ['python3-minimal'], finish: DELETE_PERL },
+  /** None of the languages that the socket server is written in. */
+  none: { from: 'git', finish: DELETE_PERL },
+  /** GnuPG 2.4. */
+  trixie: { suite: 'trixie', packages: ['gnupg', 'git', 'openssh-client'], finish: ADD_USER },
+};
+
+/** Documentation and translations are half of a small image and of no use here; dpkg leaves them out. */
+const LEFT_OUT = ['/usr/share/doc/*', '/usr/share/man/*', '/usr/share/locale/*', '/usr/share/info/*'];
+
+/** Raised when the way images are made changes, so that cached ones are made anew. */
+const FORMAT = 1;
+
+/** The names of all images. */
+export const IMAGE_NAMES = Object.keys(RECIPES) as ImageName[];
+
+/** Where finished images are kept between runs. */
+export function imageCacheDir(env: NodeJS.ProcessEnv = process.env): string {
+  return join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'gpg-bridge-test');
+}
+
+/** A short digest of everything that decides what is in an image. */
+export function imageKey(name: ImageName): string {
+  const chain: Recipe[] = [];
+  for (let next: ImageName | undefined = name; next; next = RECIPES[next].from) chain.push(RECIPES[next]);
+  return createHash('sha256')
+    .update(JSON.stringify([FORMAT, LEFT_OUT, chain]))
+    .digest('hex')
+    .slice(0, 12);
+}
+
+const building = new Map<ImageName, Promise<string>>();
+
+/** The image's root file system as a tar file, made on first use. Needs root and mmdebstrap. */
+export function imageTar(name: ImageName): Promise<string> {
+  let tar = building.get(name);
+  if (!tar) {
+    tar = cachedTar(name);
+    building.set(name, tar);
+    tar.catch(() => building.delete(name));
+  }
+  return tar;
+}
+
+async function cachedTar(name: ImageName): Promise<string> {
+  const cache = imageCacheDir();
+  const tar = join(cache, `${name}-${imageKey(name)}.tar`);
+  if (await exists(tar)) return tar;
+  const recipe = RECIPES[name];
+  const base = recipe.from && (await imageTar(recipe.from));
+  await mkdir(cache, { recursive: true });
+  const work = await mkdtemp(join(cache, 'work-'));
+  try {
+    const root = join(work, 'root');
+    if (base) await unpack(base, root);
+    else await bootstrap(recipe, root);
+    if (base && recipe.packages) await installPackages(root, recipe.packages);
+    if (recipe.finish) await inside(root, recipe.finish);
+    await pack(root, join(work, 'image.tar'));
+    // Complete or not there: another run may be looking, or making the same one.
+    await rename(join(work, 'image.tar'), tar);
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+  return tar;
+}
+
+async function bootstrap(recipe: Recipe, root: string): Promise<void> {
+  await runOk('mmdebstrap', [
+    '--quiet',
+    '--variant=minbase',
+    `--include=${(recipe.packages ?? []).join(',')}`,
+    '--format=directory',
+    ...LEFT_OUT.map((pattern) => `--dpkgopt=path-exclude=${pattern}`),
+    recipe.suite!,
+    root,
+  ]);
+}
+
+async function unpack(tar: string, root: string): Promise<void> {
+  await mkdir(root);
+  await runOk('tar', ['--extract', '--numeric-owner', '--file', tar, '--directory', root]);
+}
+
+async function installPackages(root: string, packages: readonly string[]): Promise<void> {
+  const resolver = join(root, 'etc/resolv.conf');
+  await copyFile('/etc/resolv.conf', resolver);
+  await inside(
+    root,
+    `apt-get update -qq && apt-get install -qq --no-install-recommends ${packages.join(' ')} && apt-get clean`,
+  );
+  await inside(root, 'rm -rf /var/lib/apt/lists/*');
+  await rm(resolver);
+}
+
+function inside(root: string, script: string): Promise<string> {
+  return runOk('chroot', [root, '/bin/sh', '-c', script], {
+    env: {
+      ...process.env,
+      PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
+      DEBIAN_FRONTEND: 'noninteractive',
+      LC_ALL: 'C',
+    },
+  });
+}
+
+async function pack(root: string, tar: string): Promise<void> {
+  await runOk('tar', ['--create', '--numeric-owner', '--file', tar, '--directory', root, '.']);
+}
+
+function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,73 @@
+import { accessSync, constants } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'vitest';
+
+declare module 'vitest' {
+  interface TaskMeta {
+    /** Why a suite could not run here; shown at the end of the run. */
+    notRun?: string;
+  }
+}
+
+/** What a machine needs before a suite can run on it. */
+interface Requirement {
+  root?: boolean;
+  programs: readonly string[];
+}
+
+const REQUIREMENTS = {
+  docker: { root: true, programs: ['dockerd', 'containerd', 'runc', 'docker', 'mmdebstrap', 'setpriv'] },
+  podman: { root: true, programs: ['podman', 'conmon', 'runc', 'mmdebstrap', 'setpriv'] },
+  sshd: { root: true, programs: ['sshd', 'ssh', 'ssh-keygen', 'setpriv'] },
+  chromium: { programs: ['chromium'] },
+  expect: { programs: ['expect'] },
+  tmux: { programs: ['tmux'] },
+  socat: { programs: ['socat'] },
+  python: { programs: ['python3'] },
+  perl: { programs: ['perl'] },
+} as const satisfies Record<string, Requirement>;
+
+/** Something a suite may need from the machine. */
+export type RequirementName = keyof typeof REQUIREMENTS;
+
+/**
+ * `describe` for a suite that needs these. Where one is missing the suite does not run, and the summary
+ * says so and why; with CI=true that is a failure.
+ */
+export function requireSystem(
+  ...names: readonly RequirementName[]
+): (name: string, suite: () => void) => void {
+  const reasons = names.flatMap((name) => whatIsMissing(name));
+  if (reasons.length === 0) return (name, suite) => describe(name, suite);
+  const reason = reasons.join('; ');
+  return (name) =>
+    describe(name, () => {
+      it('can run here', ({ task, skip }) => {
+        if (process.env.CI === 'true') throw new Error(`this suite did not run: ${reason}`);
+        task.meta.notRun = reason;
+        skip(reason);
+      });
+    });
+}
+
+/** Why a requirement is not met; empty if it is. */
+export function whatIsMissing(name: RequirementName): string[] {
+  const requirement: Requirement = REQUIREMENTS[name];
+  const reasons = requirement.programs
+    .filter((program) => !isOnPath(program))
+    .map((program) => `${name} needs the program ${program}`);
+  if (requirement.root && process.getuid?.() !== 0) reasons.push(`${name} needs root`);
+  return reasons;
+}
+
+function isOnPath(program: string): boolean {
+  const dirs = [...(process.env.PATH ?? '').split(':'), '/usr/sbin', '/sbin'];
+  return dirs.some((dir) => {
+    try {
+      accessSync(join(dir, program), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}

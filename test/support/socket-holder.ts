@@ -1,0 +1,49 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { onTestFinished } from 'vitest';
+
+/** What a holder does with its clients: nothing, words that are no agent's, a close, or another socket's bytes. */
+export type Behaviour = 'silent' | 'garbage' | 'close' | { relayTo: string };
+
+const PROGRAM = `
+const net = require('node:net');
+const [path, behaviour, relayTo] = process.argv.slice(1);
+const serve = {
+  silent() {},
+  garbage(client) { client.write('HTTP/1.1 400 Bad Request\\n\\n'); },
+  close(client) { client.destroy(); },
+  relay(client) {
+    const agent = net.connect(relayTo);
+    client.on('error', () => agent.destroy()).pipe(agent).on('error', () => client.destroy()).pipe(client);
+  },
+}[behaviour];
+net.createServer((client) => { client.on('error', () => {}); serve(client); })
+  .listen(path, () => process.stdout.write('listening'));
+`;
+
+/** A process of its own that listens on a Unix socket; ended with the test. */
+export class SocketHolder {
+  private constructor(private readonly child: ChildProcess) {}
+
+  /** Starts one, and returns when it listens. */
+  static async start(path: string, behaviour: Behaviour): Promise<SocketHolder> {
+    const args = typeof behaviour === 'string' ? [path, behaviour] : [path, 'relay', behaviour.relayTo];
+    const child = spawn(process.execPath, ['-e', PROGRAM, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const holder = new SocketHolder(child);
+    onTestFinished(() => holder.end());
+    await once(child.stdout!, 'data');
+    return holder;
+  }
+
+  get pid(): number {
+    return this.child.pid!;
+  }
+
+  /** Ends it; with SIGKILL its socket file stays behind. */
+  async end(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
+    const exit = once(this.child, 'exit');
+    this.child.kill(signal);
+    await exit;
+  }
+}
