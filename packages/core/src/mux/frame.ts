@@ -1,0 +1,68 @@
+/**
+ * The frames of the wire protocol between the two ends of a bridge.
+ *
+ *  0      4     5         9
+ *  +------+-----+---------+----------- - - -
+ *  | len  |type | stream  | payload
+ *  +------+-----+---------+----------- - - -
+ *  len: uint32 big-endian, counts type + stream + payload (5 … 1,048,576)
+ *  stream: uint32 big-endian; 0 is the bridge itself
+ */
+
+/** The type byte of every frame. */
+export const FRAME = {
+  /** Both ways: bytes of one stream. */
+  DATA: 1,
+  /** Target to host: a client has connected; the payload names the socket type. */
+  OPEN: 2,
+  /** Both ways: ends both directions, after what its sender sent before it. */
+  CLOSE: 3,
+  /** Host to target: OpenPGP public keys. */
+  PUBKEY: 4,
+  /** Target to host: it listens. Empty, or a JSON object. */
+  READY: 5,
+  /** Target to host: UTF-8 text for a person. */
+  ERROR: 6,
+  /** Both ways, only when both ends announced it: uint32 bytes of credit. */
+  WINDOW: 7,
+} as const;
+
+/** Bytes before the payload. */
+export const HEADER_BYTES = 9;
+/** The length field counts the type and the stream too: no frame has less. */
+export const MIN_LENGTH = 5;
+/** No frame has more. */
+export const MAX_LENGTH = 1_048_576;
+/** The largest payload of one frame, in bytes. */
+export const MAX_PAYLOAD = MAX_LENGTH - MIN_LENGTH;
+/** Credit of a new stream in each direction, in bytes. */
+export const INITIAL_CREDIT = 262_144;
+/** Without WINDOW a stream that holds more undelivered bytes than this is closed. */
+export const MAX_UNDELIVERED = 8 * 1_048_576;
+/** How many streams a bridge has at once, unless it is told otherwise. */
+export const MAX_STREAMS = 4_096;
+/**
+ * The largest DATA payload this end sends. A frame can't be interrupted, so a small one keeps the other
+ * streams' waiting short; this is also what one read of a socket returns at most.
+ */
+export const MAX_DATA = 65_536;
+
+/** What OPEN may ask for. */
+export const SOCKET_TYPES = ['gpg-agent', 'ssh-agent'] as const;
+
+/** One of the sockets a bridge serves. */
+export type SocketType = (typeof SOCKET_TYPES)[number];
+
+/** Writes the nine header bytes of a frame at the start of `into`. */
+export function writeHeader(into: Buffer, type: number, stream: number, payloadLength: number): void {
+  const length = MIN_LENGTH + payloadLength;
+  into[0] = length >>> 24;
+  into[1] = length >>> 16;
+  into[2] = length >>> 8;
+  into[3] = length;
+  into[4] = type;
+  into[5] = stream >>> 24;
+  into[6] = stream >>> 16;
+  into[7] = stream >>> 8;
+  into[8] = stream;
+}

@@ -1,0 +1,296 @@
+import { EventEmitter } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+import { BridgeError, toBridgeError } from '../errors.ts';
+import { FrameDecoder, type FrameSink } from './codec.ts';
+import { excess } from './excess.ts';
+import { FRAME, MAX_STREAMS } from './frame.ts';
+import { Outbox, type OutboxOwner } from './outbox.ts';
+import type { ReadyInfo } from './ready.ts';
+import { MuxStream, type StreamPort } from './stream.ts';
+
+/** The two directions of what carries the frames: stdin and stdout of a process, or a socket twice. */
+export interface Carrier {
+  input: Readable;
+  output: Writable;
+}
+
+/** Options of both ends. */
+export interface MuxerOptions {
+  maxStreams?: number;
+}
+
+/** Facts about a bridge for its status. */
+export interface MuxerStats {
+  streams: { open: number; total: number };
+  /** Payload bytes of all streams. */
+  bytes: { received: number; sent: number };
+  /** Bytes held in memory: received and not taken, accepted and not sent. */
+  held: { inbound: number; outbound: number };
+}
+
+/** What happens at an end of a bridge. */
+export interface MuxerEvents {
+  /** Host: the target listens. */
+  ready: [info: ReadyInfo];
+  /** Host: a client connected in the target. */
+  stream: [stream: MuxStream, socketType: string];
+  /** Host: the target says something to a person. */
+  'error-message': [text: string];
+  /** Target: OpenPGP public keys came, maybe none (an empty buffer). */
+  pubkey: [keys: Buffer];
+  /** Both: the bridge has ended, with the reason unless `close` was called. Nothing follows. */
+  close: [error: BridgeError | undefined];
+}
+
+/**
+ * Whether the other end uses WINDOW. `undecided` (a target that has heard nothing yet) keeps to the credit
+ * every stream starts with, which suits both.
+ */
+type CreditUse = 'undecided' | 'used' | 'unused';
+
+/**
+ * With more than this waiting for the carrier nothing more is read from it. Data and keys wait their turn
+ * and can't add up to it: only answers can (CLOSE to OPEN), to a peer that asks without listening.
+ */
+const MAX_ANSWERS_BYTES = 2 * 1_048_576;
+
+/**
+ * What both ends of a bridge have in common: streams by id, credit, the way in and the way out.
+ * `HostMuxer` and `TargetMuxer` add the frames that only they receive.
+ */
+export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSink, StreamPort, OutboxOwner {
+  protected readonly outbox: Outbox;
+  protected readonly streams = new Map<number, MuxStream>();
+  readonly #input: Readable;
+  readonly #output: Writable;
+  readonly #decoder = new FrameDecoder(this);
+  readonly #maxStreams: number;
+  /** Closed, with bytes that their consumer has still to take. */
+  readonly #lingering = new Set<MuxStream>();
+  /** They have data and wait for the carrier, the longest waiting first. */
+  readonly #waiting = new Set<MuxStream>();
+  #creditUse: CreditUse = 'undecided';
+  /** The stream whose DATA payload is coming in. */
+  #receiving: MuxStream | undefined;
+  #total = 0;
+  #bytesReceived = 0;
+  #bytesSent = 0;
+  #closed = false;
+
+  constructor(carrier: Carrier, options: MuxerOptions = {}) {
+    super();
+    this.#input = carrier.input;
+    this.#output = carrier.output;
+    this.#maxStreams = options.maxStreams ?? MAX_STREAMS;
+    this.outbox = new Outbox(carrier.output, this);
+    this.#input.on('data', this.#onChunk);
+    this.#input.once('end', () => this.end(this.whyEnded()));
+    this.#input.once('close', () => this.end(this.whyEnded()));
+    // Listeners stay for good: a carrier may fail again after the bridge has ended.
+    for (const side of [this.#input, this.#output])
+      side.on('error', (error) => this.end(carrierError(error)));
+    this.#output.once('close', () => this.end(this.whyEnded()));
+  }
+
+  /** How much there is of everything. */
+  get stats(): MuxerStats {
+    const held = { inbound: this.#decoder.buffered, outbound: this.outbox.buffered };
+    for (const stream of [...this.streams.values(), ...this.#lingering]) {
+      held.inbound += stream.undelivered;
+      held.outbound += stream.unsent;
+    }
+    return {
+      streams: { open: this.streams.size, total: this.#total },
+      bytes: { received: this.#bytesReceived, sent: this.#bytesSent },
+      held,
+    };
+  }
+
+  /** Whether the bridge has ended. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** Whether streams are held back one by one, by credit. */
+  get flowControl(): boolean {
+    return this.#creditUse === 'used';
+  }
+
+  /** Ends the bridge: streams deliver what they received and end, and so does the carrier's output. */
+  close(): void {
+    this.end(undefined);
+  }
+
+  // FrameSink
+
+  header(type: number, id: number, payloadLength: number): boolean {
+    if (type !== FRAME.DATA) return !this.#closed && this.handles(type);
+    const stream = this.streams.get(id);
+    this.#receiving = stream;
+    if (!stream) return false;
+    const failure = excess(stream, payloadLength, this.flowControl);
+    if (failure) stream.giveUp(failure);
+    return failure === undefined;
+  }
+
+  data(piece: Buffer): void {
+    const stream = this.#receiving;
+    if (!stream?.open) return;
+    this.#bytesReceived += piece.length;
+    stream.receive(piece);
+  }
+
+  frame(type: number, id: number, payload: Buffer): void {
+    if (type === FRAME.CLOSE) this.#onClose(id);
+    else if (type === FRAME.WINDOW) this.#onWindow(id, payload);
+    else this.onFrame(type, id, payload);
+  }
+
+  // StreamPort
+
+  get creditBinds(): boolean {
+    return this.#creditUse !== 'unused';
+  }
+
+  admits(stream: MuxStream): boolean {
+    if (!this.outbox.busy) return true;
+    this.#waiting.add(stream);
+    return false;
+  }
+
+  sendData(stream: MuxStream, bytes: Buffer): void {
+    this.#bytesSent += bytes.length;
+    this.outbox.add(FRAME.DATA, stream.id, bytes);
+  }
+
+  sendCredit(stream: MuxStream, bytes: number): boolean {
+    if (this.#creditUse !== 'used') return false;
+    const payload = Buffer.allocUnsafe(4);
+    payload.writeUInt32BE(bytes);
+    this.outbox.add(FRAME.WINDOW, stream.id, payload);
+    return true;
+  }
+
+  sendClose(stream: MuxStream): void {
+    if (!this.#closed) this.outbox.add(FRAME.CLOSE, stream.id);
+    this.#forget(stream);
+  }
+
+  released(stream: MuxStream): void {
+    this.#lingering.delete(stream);
+  }
+
+  // OutboxOwner
+
+  get crowded(): boolean {
+    return this.streams.size > 1;
+  }
+
+  onRoom(): void {
+    if (this.#input.isPaused()) this.#input.resume();
+    for (const stream of this.#waiting) {
+      if (this.outbox.busy) return;
+      this.#waiting.delete(stream);
+      stream.flush();
+    }
+  }
+
+  // What the two ends differ in
+
+  /** Whether this end has a use for frames of this type; others are skipped unread. */
+  protected abstract handles(type: number): boolean;
+
+  /** A whole frame that is not DATA, CLOSE or WINDOW. */
+  protected abstract onFrame(type: number, id: number, payload: Buffer): void;
+
+  /** Every chunk before it is decoded. */
+  protected onChunk(_chunk: Buffer): void {}
+
+  /** The other end gave a sign that it uses credit. */
+  protected onWindowSeen(): void {}
+
+  /** The reason when the carrier ends without an error. */
+  protected abstract whyEnded(): BridgeError;
+
+  /** Settles whether credit is in use; streams that waited for it go on. */
+  protected settleCredit(use: 'used' | 'unused'): void {
+    if (this.#creditUse === use) return;
+    this.#creditUse = use;
+    for (const stream of this.streams.values()) {
+      if (use === 'used') stream.returnCredit();
+      else stream.flush();
+    }
+  }
+
+  /** Whether it is settled. */
+  protected get creditSettled(): boolean {
+    return this.#creditUse !== 'undecided';
+  }
+
+  /** Whether one more stream fits. */
+  protected get hasRoom(): boolean {
+    return this.streams.size + this.#lingering.size < this.#maxStreams;
+  }
+
+  protected addStream(id: number, socketType: string): MuxStream {
+    const stream = new MuxStream(id, socketType, this);
+    this.streams.set(id, stream);
+    this.#total += 1;
+    return stream;
+  }
+
+  /** Ends the bridge, once. */
+  protected end(error: BridgeError | undefined): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    // Read on, to nowhere: a process that still prints would otherwise never come to its end.
+    this.#input.off('data', this.#onChunk).resume();
+    this.#waiting.clear();
+    this.outbox.stop();
+    for (const stream of [...this.streams.values()]) {
+      this.#forget(stream);
+      stream.closedByPeer(error);
+    }
+    this.#output.end();
+    this.emit('close', error);
+  }
+
+  readonly #onChunk = (chunk: Buffer): void => {
+    try {
+      this.onChunk(chunk);
+      this.#decoder.push(chunk);
+    } catch (error) {
+      this.end(toBridgeError(error, 'the bridge broke'));
+      return;
+    }
+    if (this.outbox.buffered > MAX_ANSWERS_BYTES) this.#input.pause();
+  };
+
+  #onClose(id: number): void {
+    const stream = this.streams.get(id);
+    if (!stream) return;
+    this.#forget(stream);
+    stream.closedByPeer();
+  }
+
+  #onWindow(id: number, payload: Buffer): void {
+    if (payload.length !== 4) return;
+    this.onWindowSeen();
+    this.streams.get(id)?.grant(payload.readUInt32BE(0));
+  }
+
+  #forget(stream: MuxStream): void {
+    this.streams.delete(stream.id);
+    this.#waiting.delete(stream);
+    if (stream.undelivered > 0) this.#lingering.add(stream);
+  }
+}
+
+function carrierError(error: Error): BridgeError {
+  return new BridgeError('TARGET_CLOSED', {
+    what: 'the bridge ended',
+    why: `its stream to the other end failed (${error.message})`,
+    fix: 'Start it again.',
+    cause: error,
+  });
+}

@@ -1,0 +1,142 @@
+import type { Socket } from 'node:net';
+import type { BridgeError } from '../errors.ts';
+import type { MuxStream, StreamConsumer } from './stream.ts';
+
+/** The two ways out of a pipe, for whoever looks at or changes what goes through it. */
+export interface Outlets {
+  toSocket(bytes: Buffer): void;
+  toStream(bytes: Buffer): void;
+}
+
+/** What can be done between a stream and its socket; everything is optional. */
+export interface PipeHooks {
+  /** Gets the bytes from the other end, and passes on what it wants. What it throws ends the session. */
+  fromStream?(bytes: Buffer, out: Outlets): void;
+  /** The same for the bytes of the socket. */
+  fromSocket?(bytes: Buffer, out: Outlets): void;
+  /** The socket has ended or failed: the last chance for words to the other end. */
+  onSocketEnd?(error: Error | undefined, out: Outlets): void;
+  /** The other end has closed, or the bridge had to end the stream: the same for the socket. */
+  onStreamEnd?(failure: BridgeError | undefined, out: Outlets): void;
+  /** The session is over and both are let go; `error` is what the socket or a hook failed with. */
+  onEnd?(error: Error | undefined): void;
+}
+
+/**
+ * Joins a stream and a socket until either ends. Bytes go from the carrier's read to the socket's write,
+ * and back, in the same callback: nothing between has a buffer, except for what a slow side leaves, and
+ * that holds the fast side back.
+ */
+export function pipeSocket(stream: MuxStream, socket: Socket, hooks: PipeHooks = {}): void {
+  new SocketPipe(stream, socket, hooks).start();
+}
+
+class SocketPipe implements StreamConsumer, Outlets {
+  #error: Error | undefined;
+  /** The kernel has not taken all that was written to the socket. */
+  #socketBusy = false;
+  /** The stream waits for credit or for the carrier. */
+  #streamBusy = false;
+  #socketEnded = false;
+  #streamEnded = false;
+
+  constructor(
+    private readonly stream: MuxStream,
+    private readonly socket: Socket,
+    private readonly hooks: PipeHooks,
+  ) {}
+
+  start(): void {
+    this.socket.on('data', this.#fromSocket);
+    this.socket.once('end', () => this.#onSocketEnd());
+    this.socket.on('error', (error) => this.#onSocketEnd(error));
+    this.socket.once('close', () => this.#onSocketClose());
+    this.stream.attach(this);
+    // Both may have ended before they were joined; their events do not come again.
+    if (this.socket.closed) this.#onSocketClose();
+    else if (this.socket.readableEnded) this.#onSocketEnd();
+  }
+
+  // StreamConsumer
+
+  take(bytes: Buffer): boolean {
+    if (this.hooks.fromStream) this.#run(this.hooks.fromStream, bytes);
+    else this.toSocket(bytes);
+    return !this.#held;
+  }
+
+  drained(): void {
+    if (!this.#streamBusy) return;
+    const wasHeld = this.#held;
+    this.#streamBusy = false;
+    if (!this.#socketEnded) this.socket.resume();
+    if (wasHeld && !this.#held) this.stream.resumeDelivery();
+  }
+
+  ended(): void {
+    this.#streamEnded = true;
+    if (this.socket.writable) this.#run(this.hooks.onStreamEnd, this.stream.failure);
+    // Both directions are over: what was written still leaves, what still comes is dropped.
+    this.socket.off('data', this.#fromSocket);
+    this.socket.resume();
+    this.socket.destroySoon();
+  }
+
+  // Outlets
+
+  toSocket(bytes: Buffer): void {
+    if (!this.socket.writable) return;
+    this.socket.write(bytes, this.#written);
+    // Not the socket's own high-water mark: small views left in its buffer would keep whole chunks alive.
+    if (this.socket.writableLength > 0) this.#socketBusy = true;
+  }
+
+  toStream(bytes: Buffer): void {
+    if (this.stream.send(bytes)) return;
+    this.#streamBusy = true;
+    this.socket.pause();
+  }
+
+  /** A hook can answer what it takes from the stream, so there a busy stream holds its own input back. */
+  get #held(): boolean {
+    return this.#socketBusy || (this.#streamBusy && this.hooks.fromStream !== undefined);
+  }
+
+  readonly #fromSocket = (bytes: Buffer): void => {
+    if (this.hooks.fromSocket) this.#run(this.hooks.fromSocket, bytes);
+    else this.toStream(bytes);
+  };
+
+  readonly #written = (): void => {
+    if (!this.#socketBusy || this.socket.writableLength > 0) return;
+    this.#socketBusy = false;
+    if (!this.#held) this.stream.resumeDelivery();
+  };
+
+  #onSocketEnd(error?: Error): void {
+    this.#error ??= error;
+    if (this.#socketEnded) return;
+    this.#socketEnded = true;
+    if (!this.#streamEnded) this.#run(this.hooks.onSocketEnd, error);
+    this.stream.finish();
+  }
+
+  #onSocketClose(): void {
+    this.#onSocketEnd();
+    // Nothing can be written any more, so what still comes for the socket is taken and dropped.
+    this.#socketBusy = false;
+    if (!this.#held) this.stream.resumeDelivery();
+    this.hooks.onEnd?.(this.#error);
+  }
+
+  /** Calls a hook; one that fails ends the session. */
+  #run<First>(hook: ((first: First, out: Outlets) => void) | undefined, first: First): void {
+    try {
+      hook?.call(this.hooks, first, this);
+    } catch (error) {
+      this.#error ??= error instanceof Error ? error : new Error(String(error));
+      this.stream.finish();
+      this.socket.destroy();
+    }
+  }
+}

@@ -1,0 +1,66 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { GnupgHome } from '../../../../test/support/gnupg-home.ts';
+import { splitPublicKeys } from './public-keys.ts';
+
+/** A packet with a new-format header: tag 6 starts a key, tag 13 is a user id. */
+function packet(tag: number, size: number): Buffer {
+  const length =
+    size < 192
+      ? Buffer.of(size)
+      : size < 8_384
+        ? Buffer.of(((size - 192) >> 8) + 192, (size - 192) & 255)
+        : Buffer.of(255, size >>> 24, size >>> 16, size >>> 8, size);
+  return Buffer.concat([Buffer.of(0xc0 | tag), length, Buffer.alloc(size, tag)]);
+}
+
+const key = (size: number): Buffer => Buffer.concat([packet(6, size), packet(13, 10)]);
+
+describe('a keyring', () => {
+  it('that fits is one part, an empty one is none', () => {
+    const keys = key(100);
+    expect(splitPublicKeys(keys, keys.length)).toEqual({ parts: [keys], oversized: 0 });
+    expect(splitPublicKeys(Buffer.alloc(0), 10)).toEqual({ parts: [], oversized: 0 });
+  });
+
+  it('is cut where keys begin, with as many as fit in each part', () => {
+    const keys = [key(100), key(300), key(50), key(9_000), key(10)];
+    const { parts, oversized } = splitPublicKeys(Buffer.concat(keys), 9_020);
+    expect(parts).toEqual([Buffer.concat(keys.slice(0, 3)), keys[3], keys[4]]);
+    expect(oversized).toBe(0);
+  });
+
+  it('loses only the key that fits nowhere', () => {
+    const keys = [key(100), key(5_000), key(200)];
+    const { parts, oversized } = splitPublicKeys(Buffer.concat(keys), 1_000);
+    expect(parts).toEqual([keys[0], keys[2]]);
+    expect(oversized).toBe(keys[1]!.length);
+  });
+
+  it.each([
+    ['no packet', Buffer.alloc(50, 'x')],
+    ['a packet cut short', packet(6, 5_000).subarray(0, 60)],
+    ['a partial length', Buffer.concat([Buffer.of(0xc6, 0xe5), Buffer.alloc(50)])],
+    ['an old packet without length', Buffer.concat([Buffer.of(0x9b), Buffer.alloc(50)])],
+    ['half a header', Buffer.of(0xc6)],
+  ])('with %s at its end keeps it together', (_name, tail) => {
+    const whole = Buffer.concat([key(100), key(100), tail]);
+    const { parts } = splitPublicKeys(whole, whole.length - 1);
+    expect(Buffer.concat(parts)).toEqual(whole);
+    expect(parts[0]!.subarray(0, key(100).length)).toEqual(key(100));
+  });
+
+  it('of gpg can be imported part by part', async () => {
+    const home = await GnupgHome.create();
+    onTestFinished(() => home.remove());
+    for (const name of ['one', 'two', 'three']) await home.createKey(`${name} <${name}@example.org>`);
+    const exported = (await home.gpg(['--export'])).stdout;
+    const { parts, oversized } = splitPublicKeys(exported, Math.ceil(exported.length / 2));
+    expect(oversized).toBe(0);
+    expect(parts.length).toBeGreaterThan(1);
+    const other = await GnupgHome.create();
+    onTestFinished(() => other.remove());
+    for (const part of parts) await other.gpgOk(['--import'], { input: part });
+    const listing = await other.gpgOk(['--with-colons', '--list-keys']);
+    expect(listing.match(/^pub:/gm)).toHaveLength(3);
+  });
+});

@@ -1,0 +1,243 @@
+import { describe, expect, it } from 'vitest';
+import { SshAgentFilter, type SshAgentFilterOptions, type SshOperation } from './filter.ts';
+import { encodeString, fingerprint } from './key-blob.ts';
+import { FAILURE_MESSAGE, MAX_MESSAGE, SshMessage } from './messages.ts';
+
+const FAILURE = '0000000105';
+const LIST = '000000010b';
+const uint32 = (value: number): Buffer => Buffer.of(value >>> 24, value >>> 16, value >>> 8, value);
+
+const message = (type: number, ...fields: (Buffer | string)[]): Buffer =>
+  SshMessage.of(type, Buffer.concat(fields.map((one) => (typeof one === 'string' ? encodeString(one) : one))))
+    .bytes;
+
+const KEYS = ['work', 'home', 'other'].map((comment) => ({
+  comment,
+  blob: Buffer.from(`blob of ${comment}`),
+}));
+const [WORK, HOME, OTHER] = KEYS as [(typeof KEYS)[0], (typeof KEYS)[0], (typeof KEYS)[0]];
+const identities = (keys: typeof KEYS): Buffer =>
+  message(12, uint32(keys.length), ...keys.flatMap(({ blob, comment }) => [encodeString(blob), comment]));
+const sign = (key: (typeof KEYS)[0], data = 'data'): Buffer =>
+  message(13, encodeString(key.blob), data, uint32(0));
+const SIGNATURE = message(14, 'signature');
+
+/** A filter whose operations are collected; the clock counts its readings. */
+function watched(options: SshAgentFilterOptions = {}) {
+  const operations: SshOperation[] = [];
+  let clock = 0;
+  const filter = new SshAgentFilter({
+    now: () => ++clock,
+    onOperation: (one) => operations.push(one),
+    ...options,
+  });
+  return { filter, operations };
+}
+
+const hexOf = (buffers: readonly Buffer[]): string[] => buffers.map((one) => one.toString('hex'));
+
+describe('the allowlist', () => {
+  it.each([
+    ['list', Buffer.from(LIST, 'hex')],
+    ['sign', sign(WORK)],
+    ['session-bind', message(27, 'session-bind@openssh.com', 'hostkey', 'session', 'sig', Buffer.of(0))],
+  ])('%s passes, byte for byte, and so does its answer', (command, request) => {
+    const { filter, operations } = watched();
+    expect(filter.fromClient(request)).toEqual({ toAgent: [request], toClient: [] });
+    expect(filter.pending).toMatchObject({ command });
+    const answer = { list: identities(KEYS), sign: SIGNATURE, 'session-bind': message(6) }[command]!;
+    expect(filter.fromAgent(answer)).toEqual({ toAgent: [], toClient: [answer] });
+    expect(filter.pending).toBeUndefined();
+    expect(operations).toMatchObject([{ command, outcome: 'ok', durationMs: 1 }]);
+  });
+
+  const refused: [string, Buffer][] = [
+    ['add', message(17, 'ssh-ed25519', 'secret')],
+    ['remove', message(18, encodeString(WORK.blob))],
+    ['remove-all', message(19)],
+    ['add-smartcard', message(20, 'reader', '1234')],
+    ['remove-smartcard', message(21, 'reader', '1234')],
+    ['lock', message(22, 'passphrase')],
+    ['unlock', message(23, 'passphrase')],
+    ['add-constrained', message(25, 'ssh-ed25519', 'secret')],
+    ['add-smartcard-constrained', message(26, 'reader', '1234')],
+    ['extension', message(27, 'query')],
+    ['extension', message(27, 'session-bind@openssh.com.example')],
+    ['extension', message(27, 'restrict-destination-v00@openssh.com')],
+    ['extension', message(27)],
+    ['extension', message(27, uint32(0xffffffff))],
+    ['sign', message(13)],
+    ['sign', message(13, uint32(99))],
+    ['list-v1', message(1)],
+    ['unknown', message(0)],
+    ['unknown', message(200)],
+  ];
+
+  it.each(refused)('%s is answered FAILURE and does not reach the agent', (command, request) => {
+    const { filter, operations } = watched();
+    const { toAgent, toClient } = filter.fromClient(request);
+    expect(toAgent).toEqual([]);
+    expect(hexOf(toClient)).toEqual([FAILURE]);
+    expect(operations).toMatchObject([{ command, outcome: 'refused' }]);
+  });
+
+  it('passes exactly three of the 256 message types', () => {
+    const contents = encodeString('session-bind@openssh.com');
+    const passing = Array.from({ length: 256 }, (_, type) => type).filter(
+      (type) => new SshAgentFilter().fromClient(SshMessage.of(type, contents).bytes).toAgent.length > 0,
+    );
+    expect(passing).toEqual([11, 13, 27]);
+  });
+
+  it('never tells a log more than the name and the key', () => {
+    const { filter, operations } = watched();
+    filter.fromClient(Buffer.concat(refused.map(([, request]) => request)));
+    filter.fromClient(sign(WORK, 'payload'));
+    filter.end();
+    expect(JSON.stringify(operations)).not.toMatch(/secret|1234|passphrase|payload/);
+    expect(operations.at(-1)).toEqual({
+      command: 'sign',
+      key: fingerprint(WORK.blob),
+      outcome: 'closed',
+      startedAt: expect.any(Number),
+      durationMs: 1,
+    });
+  });
+});
+
+describe('answers', () => {
+  it("keep the order of pipelined requests, the bridge's own among the agent's", () => {
+    const { filter, operations } = watched();
+    const list = Buffer.from(LIST, 'hex');
+    const batch = Buffer.concat([message(19), list, message(17), message(18), sign(HOME), message(22)]);
+    const first = filter.fromClient(batch);
+    expect(first.toAgent).toEqual([list, sign(HOME)]);
+    expect(hexOf(first.toClient)).toEqual([FAILURE]);
+    const second = filter.fromAgent(identities(KEYS));
+    expect(second.toClient).toEqual([identities(KEYS), FAILURE_MESSAGE, FAILURE_MESSAGE]);
+    expect(filter.fromAgent(SIGNATURE).toClient).toEqual([SIGNATURE, FAILURE_MESSAGE]);
+    expect(operations.map((one) => one.command)).toEqual([
+      'remove-all',
+      'list',
+      'add',
+      'remove',
+      'sign',
+      'lock',
+    ]);
+  });
+
+  it('are the same however both sides are cut', () => {
+    const request = Buffer.concat([message(19), Buffer.from(LIST, 'hex'), message(17), sign(HOME)]);
+    const answer = Buffer.concat([identities(KEYS), SIGNATURE]);
+    const filter = new SshAgentFilter();
+    const toAgent: Buffer[] = [];
+    const toClient: Buffer[] = [];
+    const collect = (passed: ReturnType<SshAgentFilter['fromClient']>): void => {
+      toAgent.push(...passed.toAgent);
+      toClient.push(...passed.toClient);
+    };
+    for (const byte of request) collect(filter.fromClient(Buffer.of(byte)));
+    for (const byte of answer) collect(filter.fromAgent(Buffer.of(byte)));
+    expect(Buffer.concat(toAgent)).toEqual(Buffer.concat([Buffer.from(LIST, 'hex'), sign(HOME)]));
+    const expected = [FAILURE_MESSAGE, identities(KEYS), FAILURE_MESSAGE, SIGNATURE];
+    expect(Buffer.concat(toClient)).toEqual(Buffer.concat(expected));
+  });
+
+  it('of an agent that refuses are an error in the log', () => {
+    const { filter, operations } = watched();
+    filter.fromClient(sign(WORK));
+    expect(filter.fromAgent(FAILURE_MESSAGE).toClient).toEqual([FAILURE_MESSAGE]);
+    expect(operations).toMatchObject([{ command: 'sign', outcome: 'error' }]);
+  });
+
+  it('that nobody asked for are dropped', () => {
+    expect(new SshAgentFilter().fromAgent(SIGNATURE)).toEqual({ toAgent: [], toClient: [] });
+  });
+
+  it('can be owed for 1,024 requests at most', () => {
+    const { filter } = watched();
+    const list = Buffer.from(LIST, 'hex');
+    filter.fromClient(Buffer.concat(Array.from({ length: 1_024 }, () => list)));
+    expect(() => filter.fromClient(list)).toThrow(expect.objectContaining({ code: 'SSH_PROTOCOL' }));
+  });
+
+  it('that are no messages end the session', () => {
+    const refusal = expect.objectContaining({ code: 'SSH_PROTOCOL' });
+    expect(() => new SshAgentFilter().fromClient(Buffer.from('GET / HTTP/1.1\r\n'))).toThrow(refusal);
+    expect(() => new SshAgentFilter().fromAgent(Buffer.alloc(4))).toThrow(refusal);
+  });
+});
+
+describe('chosen keys', () => {
+  const list = Buffer.from(LIST, 'hex');
+
+  it.each([
+    ['fingerprint', [fingerprint(WORK.blob)], [WORK]],
+    ['padded fingerprint', [`${fingerprint(WORK.blob)}=`], [WORK]],
+    ['comment', ['home'], [HOME]],
+    ['both', [fingerprint(WORK.blob), 'home'], [WORK, HOME]],
+    ['neither', ['nobody', 'SHA256:nothing'], []],
+    ['an empty choice', [], []],
+  ])('by %s are all that is listed', (_name, keys, left) => {
+    const { filter } = watched({ keys });
+    expect(filter.fromClient(list).toAgent).toEqual([list]);
+    expect(filter.fromAgent(identities(KEYS)).toClient).toEqual([identities(left)]);
+  });
+
+  it('by fingerprint: others are refused without asking the agent', () => {
+    const { filter, operations } = watched({ keys: [fingerprint(WORK.blob)] });
+    expect(filter.fromClient(sign(OTHER))).toEqual({ toAgent: [], toClient: [FAILURE_MESSAGE] });
+    expect(filter.fromClient(sign(WORK)).toAgent).toEqual([sign(WORK)]);
+    filter.fromAgent(SIGNATURE);
+    expect(operations.map(({ outcome }) => outcome)).toEqual(['refused', 'ok']);
+  });
+
+  it('by comment: the agent is asked for its list before the first signature', () => {
+    const { filter, operations } = watched({ keys: ['home'] });
+    const batch = Buffer.concat([sign(HOME), message(19), sign(OTHER), sign(HOME, 'again')]);
+    expect(filter.fromClient(batch)).toEqual({ toAgent: [list], toClient: [] });
+    expect(filter.fromAgent(identities(KEYS))).toEqual({ toAgent: [sign(HOME), list], toClient: [] });
+    expect(filter.fromAgent(SIGNATURE).toClient).toEqual([SIGNATURE, FAILURE_MESSAGE]);
+    const decided = filter.fromAgent(identities(KEYS));
+    expect(decided).toEqual({ toAgent: [sign(HOME, 'again')], toClient: [FAILURE_MESSAGE] });
+    expect(filter.fromAgent(SIGNATURE).toClient).toEqual([SIGNATURE]);
+    expect(operations.map(({ command, outcome }) => `${command} ${outcome}`)).toEqual([
+      'sign ok',
+      'remove-all refused',
+      'sign refused',
+      'sign ok',
+    ]);
+    expect(operations.map(({ key }) => key)).toEqual(
+      [HOME, undefined, OTHER, HOME].map((key) => key && fingerprint(key.blob)),
+    );
+  });
+
+  it('by comment: nothing is signed when the agent can not list', () => {
+    const { filter } = watched({ keys: ['home'] });
+    filter.fromClient(sign(HOME));
+    expect(filter.fromAgent(FAILURE_MESSAGE)).toEqual({ toAgent: [], toClient: [FAILURE_MESSAGE] });
+  });
+
+  it.each([
+    ['cut short', message(12, uint32(2), encodeString(WORK.blob), 'work')],
+    ['longer than it says', message(12, uint32(0), 'more')],
+    ['without a count', message(12)],
+    ['something else', message(6)],
+  ])('a list that is %s is not passed on', (_name, answer) => {
+    const { filter } = watched({ keys: ['home'] });
+    filter.fromClient(list);
+    expect(filter.fromAgent(answer).toClient).toEqual([FAILURE_MESSAGE]);
+  });
+
+  it('what waits behind a decision is bounded', () => {
+    const refusal = expect.objectContaining({ code: 'SSH_PROTOCOL' });
+    const large = sign(HOME, 'x'.repeat(MAX_MESSAGE - 100));
+    const { filter } = watched({ keys: ['home'] });
+    filter.fromClient(sign(HOME));
+    filter.fromClient(large);
+    expect(() => filter.fromClient(Buffer.concat([large, large]))).toThrow(refusal);
+    const many = watched({ keys: ['home'] }).filter;
+    many.fromClient(sign(HOME));
+    expect(() => many.fromClient(Buffer.concat(Array.from({ length: 65 }, () => list)))).toThrow(refusal);
+  });
+});

@@ -1,0 +1,238 @@
+import { BridgeError } from '../errors.ts';
+import { encodeIdentities, KeyChoice, parseIdentities } from './identities.ts';
+import { FieldReader, fingerprint } from './key-blob.ts';
+import {
+  FAILURE_MESSAGE,
+  LIST_MESSAGE,
+  MAX_MESSAGE,
+  SSH_AGENT,
+  type SshMessage,
+  SshMessageReader,
+} from './messages.ts';
+
+/** One thing a client asked of the ssh-agent, for the log. */
+export interface SshOperation {
+  /** `list`, `sign`, `session-bind`, or the name of what was refused. */
+  command: string;
+  /** SHA256 fingerprint of the key, when a signature was asked for. */
+  key?: string;
+  /** `refused` by the bridge, `error` from the agent, `closed` when no answer came. */
+  outcome: 'ok' | 'error' | 'refused' | 'closed';
+  /** Milliseconds since the epoch. */
+  startedAt: number;
+  durationMs: number;
+}
+
+/** Options of the filter. */
+export interface SshAgentFilterOptions {
+  /** Fingerprints (`SHA256:…`) or comments of the only keys to list and to sign with; all if not given. */
+  keys?: readonly string[] | undefined;
+  onOperation?: ((operation: SshOperation) => void) | undefined;
+  now?: () => number;
+}
+
+/** Where the bytes go that a call gives back. */
+export interface Passed {
+  toAgent: Buffer[];
+  toClient: Buffer[];
+}
+
+/** A request whose turn to be answered has not come; `internal` ones are the filter's own question. */
+interface Waiting {
+  kind: 'passed' | 'refused' | 'internal';
+  message?: SshMessage;
+  operation: Omit<SshOperation, 'outcome' | 'durationMs'>;
+}
+
+/** What is asked by message type, for the log; only the first three can pass. */
+const NAMES: Partial<Record<number, string>> = {
+  11: 'list',
+  13: 'sign',
+  27: 'extension',
+  1: 'list-v1',
+  17: 'add',
+  18: 'remove',
+  19: 'remove-all',
+  20: 'add-smartcard',
+  21: 'remove-smartcard',
+  22: 'lock',
+  23: 'unlock',
+  25: 'add-constrained',
+  26: 'add-smartcard-constrained',
+};
+const SESSION_BIND = 'session-bind@openssh.com';
+/** ssh asks one thing at a time; this is far beyond what any program sends ahead. */
+const MAX_PENDING = 1_024;
+const MAX_HELD = 64;
+const MAX_HELD_BYTES = 2 * MAX_MESSAGE;
+/** The answer that means success, by operation. */
+const SUCCESS: Partial<Record<string, number>> = { list: 12, sign: 14, 'session-bind': 6 };
+
+/**
+ * The allowlist between a client and the host's ssh-agent, which has no restricted socket of its own:
+ * listing, signing and session-bind pass, everything else is answered FAILURE here and never reaches the
+ * agent. Answers keep the order of the requests.
+ */
+export class SshAgentFilter {
+  readonly #choice: KeyChoice | undefined;
+  readonly #onOperation: (operation: SshOperation) => void;
+  readonly #now: () => number;
+  readonly #fromClient = new SshMessageReader('client');
+  readonly #fromAgent = new SshMessageReader('agent');
+  /** Requests in the order of their answers. */
+  #pending: Waiting[] = [];
+  /** Messages behind a signature that can't be decided before the agent has listed its keys. */
+  #held: SshMessage[] | undefined;
+
+  constructor(options: SshAgentFilterOptions = {}) {
+    this.#choice = options.keys ? new KeyChoice(options.keys) : undefined;
+    this.#onOperation = options.onOperation ?? (() => {});
+    this.#now = options.now ?? Date.now;
+  }
+
+  /** What the client has waited for longest, if it waits. */
+  get pending(): Omit<SshOperation, 'outcome' | 'durationMs'> | undefined {
+    return this.#pending[0]?.operation;
+  }
+
+  /** Takes bytes of the client; throws SSH_PROTOCOL when they are no messages. */
+  fromClient(chunk: Buffer): Passed {
+    const passed: Passed = { toAgent: [], toClient: [] };
+    for (const message of this.#fromClient.push(chunk)) this.#request(message, passed);
+    this.#answerRefused(passed);
+    return passed;
+  }
+
+  /** Takes bytes of the agent; throws the same. An answer that nobody asked for is dropped. */
+  fromAgent(chunk: Buffer): Passed {
+    const passed: Passed = { toAgent: [], toClient: [] };
+    for (const message of this.#fromAgent.push(chunk)) this.#answer(message, passed);
+    return passed;
+  }
+
+  /** The session is over: what was not answered is reported so. */
+  end(): void {
+    for (const { kind, operation } of this.#pending.splice(0)) {
+      if (kind !== 'internal') this.#report(operation, 'closed');
+    }
+    this.#held = undefined;
+  }
+
+  #request(message: SshMessage, passed: Passed): void {
+    if (this.#pending.length >= MAX_PENDING) throw tooMuchAhead();
+    if (this.#held) {
+      this.#hold(message);
+      return;
+    }
+    const operation = { ...describe(message), startedAt: this.#now() };
+    if (!isAllowed(message)) {
+      this.#pending.push({ kind: 'refused', operation });
+    } else if (this.#isChosen(operation.key)) {
+      this.#pending.push({ kind: 'passed', operation });
+      passed.toAgent.push(message.bytes);
+    } else if (this.#choice?.dependsOnComments) {
+      // The key may be one whose comment was chosen, and only the agent knows comments.
+      this.#pending.push({ kind: 'internal', operation, message: message.copy() });
+      this.#held = [];
+      passed.toAgent.push(LIST_MESSAGE);
+    } else {
+      this.#pending.push({ kind: 'refused', operation });
+    }
+  }
+
+  #hold(message: SshMessage): void {
+    const held = this.#held!;
+    const bytes = held.reduce((sum, { bytes }) => sum + bytes.length, message.bytes.length);
+    if (held.length >= MAX_HELD || bytes > MAX_HELD_BYTES) throw tooMuchAhead();
+    held.push(message.copy());
+  }
+
+  #answer(message: SshMessage, passed: Passed): void {
+    const pending = this.#pending.shift();
+    if (!pending) return;
+    if (pending.kind === 'internal') {
+      this.#decide(pending, message, passed);
+    } else {
+      passed.toClient.push(this.#narrowed(pending, message));
+      this.#report(pending.operation, message.type === SUCCESS[pending.operation.command] ? 'ok' : 'error');
+    }
+    this.#answerRefused(passed);
+  }
+
+  /** The agent has listed its keys for a signature that waits. */
+  #decide(waiting: Waiting, list: SshMessage, passed: Passed): void {
+    this.#choice?.narrow(parseIdentities(list) ?? []);
+    const { operation, message } = waiting;
+    if (message && this.#isChosen(operation.key)) {
+      this.#pending.unshift({ kind: 'passed', operation });
+      passed.toAgent.push(message.bytes);
+    } else {
+      this.#pending.unshift({ kind: 'refused', operation });
+    }
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const next of held) this.#request(next, passed);
+  }
+
+  /** Refusals whose turn has come: all in front of the first request that the agent has to answer. */
+  #answerRefused(passed: Passed): void {
+    while (this.#pending[0]?.kind === 'refused') {
+      passed.toClient.push(FAILURE_MESSAGE);
+      this.#report(this.#pending.shift()!.operation, 'refused');
+    }
+  }
+
+  /** The agent's answer, with the keys that were not chosen taken out of a list. */
+  #narrowed(pending: Waiting, answer: SshMessage): Buffer {
+    if (!this.#choice || pending.operation.command !== 'list') return answer.bytes;
+    const identities = parseIdentities(answer);
+    return identities ? encodeIdentities(this.#choice.narrow(identities)).bytes : FAILURE_MESSAGE;
+  }
+
+  #isChosen(key: string | undefined): boolean {
+    return !this.#choice || key === undefined || this.#choice.allows(key);
+  }
+
+  #report(operation: Waiting['operation'], outcome: SshOperation['outcome']): void {
+    this.#onOperation({ ...operation, outcome, durationMs: this.#now() - operation.startedAt });
+  }
+}
+
+function isAllowed(message: SshMessage): boolean {
+  switch (message.type) {
+    case SSH_AGENT.REQUEST_IDENTITIES:
+      return true;
+    case SSH_AGENT.SIGN_REQUEST:
+      return signingKey(message) !== undefined;
+    case SSH_AGENT.EXTENSION:
+      return extensionName(message) === SESSION_BIND;
+    default:
+      return false;
+  }
+}
+
+/** The log's words for a request: its name and key, nothing else of its contents. */
+function describe(message: SshMessage): { command: string; key?: string } {
+  const command = NAMES[message.type] ?? 'unknown';
+  if (message.type === SSH_AGENT.EXTENSION && extensionName(message) === SESSION_BIND) {
+    return { command: 'session-bind' };
+  }
+  const blob = message.type === SSH_AGENT.SIGN_REQUEST ? signingKey(message) : undefined;
+  return blob ? { command, key: fingerprint(blob) } : { command };
+}
+
+function signingKey(message: SshMessage): Buffer | undefined {
+  return new FieldReader(message.contents).string();
+}
+
+function extensionName(message: SshMessage): string | undefined {
+  return new FieldReader(message.contents).string()?.toString('latin1');
+}
+
+function tooMuchAhead(): BridgeError {
+  return new BridgeError('SSH_PROTOCOL', {
+    what: 'an ssh session was closed',
+    why: 'its client sent too many requests without waiting for an answer',
+    fix: 'Make sure that what talks to the socket is an ssh program.',
+  });
+}

@@ -1,0 +1,130 @@
+import { once } from 'node:events';
+import { chmod, writeFile } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type Finished, type RunOptions, run, runOk } from '../../../../test/support/process.ts';
+import { startSshAgent, type TestSshAgent } from '../../../../test/support/ssh-agent.ts';
+import { SshAgentFilter, type SshOperation } from './filter.ts';
+
+interface Filtered {
+  agent: TestSshAgent;
+  operations: SshOperation[];
+  /** Runs a program whose agent is behind the filter. */
+  run(command: string, args: readonly string[], options?: RunOptions): Promise<Finished>;
+}
+
+/** A real ssh-agent behind a socket that lets only through what the filter does. */
+async function filtered(agent: TestSshAgent, keys?: readonly string[]): Promise<Filtered> {
+  const operations: SshOperation[] = [];
+  const server = createServer((client) => {
+    const upstream = connect(agent.socketPath);
+    const filter = new SshAgentFilter({ keys, onOperation: (one) => operations.push(one) });
+    const pass = ({ toAgent, toClient }: ReturnType<SshAgentFilter['fromClient']>): void => {
+      for (const bytes of toAgent) upstream.write(bytes);
+      for (const bytes of toClient) client.write(bytes);
+    };
+    client.on('data', (bytes) => pass(filter.fromClient(bytes)));
+    upstream.on('data', (bytes) => pass(filter.fromAgent(bytes)));
+    client.on('close', () => upstream.destroy()).on('error', () => {});
+    upstream.on('close', () => client.destroy()).on('error', () => {});
+  });
+  const path = join(agent.dir, 'filtered');
+  server.listen(path);
+  await once(server, 'listening');
+  onTestFinished(async () => {
+    server.close();
+    await once(server, 'close');
+  });
+  return {
+    agent,
+    operations,
+    run: (command, args, options = {}) =>
+      run(command, args, { ...options, env: { ...agent.env, ...options.env, SSH_AUTH_SOCK: path } }),
+  };
+}
+
+/** What the agent itself has, asked past the filter. */
+async function directList(agent: TestSshAgent): Promise<string> {
+  return (await run('ssh-add', ['-l'], { env: agent.env })).stdout.toString();
+}
+
+describe('a real ssh-agent behind the filter', () => {
+  it('is listed by ssh-add -l and -L as it is directly', async () => {
+    const { agent, run, operations } = await filtered(await startSshAgent());
+    await agent.addKey('one');
+    await agent.addKey('two', 'ecdsa');
+    const listed = await run('ssh-add', ['-l']);
+    expect(listed.stdout.toString()).toBe(await directList(agent));
+    expect(listed.stdout.toString().trim().split('\n')).toHaveLength(2);
+    expect((await run('ssh-add', ['-L'])).stdout.toString()).toBe(
+      await runOk('ssh-add', ['-L'], { env: agent.env }),
+    );
+    expect(operations).toMatchObject([{ command: 'list', outcome: 'ok' }, { command: 'list' }]);
+  });
+
+  it.each([
+    ['-d', async (key: string) => [`${key}.pub`], 'remove'],
+    ['-D', async () => [], 'remove-all'],
+    ['-x', async () => [], 'lock'],
+    ['-X', async () => [], 'unlock'],
+    ['-s', async () => ['/usr/lib/none.so'], 'add-smartcard'],
+    ['-e', async () => ['/usr/lib/none.so'], 'remove-smartcard'],
+  ])('is not changed by ssh-add %s', async (flag, operands, command) => {
+    const { agent, run, operations } = await filtered(await startSshAgent());
+    const key = await agent.addKey('one');
+    const before = await directList(agent);
+    const askpass = join(agent.dir, 'askpass');
+    await writeFile(askpass, '#!/bin/sh\necho secret\n');
+    await chmod(askpass, 0o700);
+    const env = { SSH_ASKPASS: askpass, SSH_ASKPASS_REQUIRE: 'force', DISPLAY: ':0' };
+    const done = await run('ssh-add', [flag, ...(await operands(key))], { env });
+    expect(done.status).not.toBe(0);
+    expect(await directList(agent)).toBe(before);
+    expect(operations.map((one) => `${one.command} ${one.outcome}`)).toContain(`${command} refused`);
+  });
+
+  it('takes no new key from ssh-add', async () => {
+    const { agent, run, operations } = await filtered(await startSshAgent());
+    const key = join(agent.dir, 'new');
+    await runOk('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key]);
+    for (const args of [[key], ['-t', '60', key], ['-c', key]]) {
+      expect((await run('ssh-add', args)).status).not.toBe(0);
+    }
+    expect(await directList(agent)).toContain('no identities');
+    expect(operations.map((one) => one.outcome)).not.toContain('ok');
+  });
+
+  it('signs for ssh-keygen -Y, and the signature is good', async () => {
+    const { agent, run, operations } = await filtered(await startSshAgent());
+    const key = await agent.addKey('signer');
+    await writeFile(join(agent.dir, 'message'), 'hello');
+    const signed = await run('ssh-keygen', ['-Y', 'sign', '-n', 'file', '-f', `${key}.pub`], {
+      input: 'hello',
+    });
+    expect(signed.status).toBe(0);
+    const signature = join(agent.dir, 'signature');
+    await writeFile(signature, signed.stdout);
+    const check = ['-Y', 'check-novalidate', '-n', 'file', '-s', signature];
+    expect(await runOk('ssh-keygen', check, { input: 'hello' })).toContain('Good');
+    const print = await agent.fingerprint(key);
+    expect(operations).toContainEqual(
+      expect.objectContaining({ command: 'sign', key: print, outcome: 'ok' }),
+    );
+  });
+
+  it.each(['fingerprint', 'comment'])('narrowed by %s lists and signs with that key alone', async (how) => {
+    const agent = await startSshAgent();
+    const [mine, other] = [await agent.addKey('mine'), await agent.addKey('other')];
+    const print = await agent.fingerprint(mine);
+    const { run } = await filtered(agent, [how === 'comment' ? 'mine' : print]);
+    const listed = (await run('ssh-add', ['-l'])).stdout.toString();
+    expect(listed.trim().split('\n')).toEqual([expect.stringContaining(print)]);
+    const sign = (key: string): Promise<Finished> =>
+      run('ssh-keygen', ['-Y', 'sign', '-n', 'file', '-f', `${key}.pub`], { input: 'hello' });
+    expect((await sign(mine)).status).toBe(0);
+    // ssh-keygen would fall back to the private file beside the public one.
+    await runOk('mv', [other, `${other}.away`]);
+    expect((await sign(other)).status).not.toBe(0);
+  });
+});
