@@ -1,0 +1,18 @@
+import { describe } from 'vitest';
+import { requireSystem } from '../../../../test/support/requirements.ts';
+import type { Runtime } from '../launch.ts';
+import { flowCases } from './flow.ts';
+import { placeCases } from './place.ts';
+import { startCases } from './start.ts';
+import { streamCases } from './streams.ts';
+
+/** The one behaviour that the socket server has on every runtime. */
+export function conformance(runtime: Runtime): void {
+  const suite = runtime === 'node' ? describe : requireSystem(runtime);
+  suite(`socket server on ${runtime}`, () => {
+    describe('start and end', () => startCases(runtime));
+    describe('streams', () => streamCases(runtime));
+    describe('flow', () => flowCases(runtime));
+    describe('place', () => placeCases(runtime));
+  });
+}
