@@ -1,0 +1,136 @@
+import { EventEmitter } from 'node:events';
+import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
+import { exportPublicKeys, type KeyFilter } from '@gpg-bridge/core/host/public-keys';
+import type { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
+import type { LogCallback } from '@gpg-bridge/core/log';
+import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
+import type { MuxerStats } from '@gpg-bridge/core/mux/muxer';
+import type { ReadyInfo } from '@gpg-bridge/core/mux/ready';
+import type { ExecStream } from '../engine/engine.ts';
+import type { RuntimeName } from '../manager/types.ts';
+import type { Target } from '../targets/target.ts';
+import { serveGpgStream } from './gpg-session.ts';
+import type { Journal } from './journal.ts';
+import { serveSshStream } from './ssh-session.ts';
+import { startServer } from './start-server.ts';
+
+/** What a bridge joins, and how. */
+export interface BridgeParts {
+  target: Target;
+  /** The host's agents; one that is absent is not bridged. */
+  gpg?: HostGpgAgent | undefined;
+  ssh?: HostSshAgent | undefined;
+  sshKeys?: readonly string[] | undefined;
+  keys: KeyFilter;
+  /** The environment of the host's gpg, if not this process's own. */
+  hostEnv?: NodeJS.ProcessEnv | undefined;
+  runtime?: RuntimeName | undefined;
+  takeover?: boolean | undefined;
+  journal: Journal;
+  log: LogCallback;
+  /** Gives up on a bridge that is not ready yet. */
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * The host's end of a stdio carrier: a socket server in the target, and for each of its clients a
+ * connection to the host's agent. Emits `end` once, with the reason.
+ */
+export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined] }> {
+  readonly #muxer: HostMuxer;
+  readonly #exec: ExecStream;
+  readonly info: ReadyInfo;
+
+  private constructor(muxer: HostMuxer, exec: ExecStream, info: ReadyInfo) {
+    super();
+    this.#muxer = muxer;
+    this.#exec = exec;
+    this.info = info;
+    muxer.on('close', (error) => this.emit('end', error));
+  }
+
+  /** Starts the socket server in the target; resolves when it listens, rejects with what went wrong there. */
+  static async start(parts: BridgeParts): Promise<Bridge> {
+    const { target, gpg, ssh, journal, log } = parts;
+    // The keys and the agent's identity are asked for while the target starts its runtime.
+    const keys = gpg ? exportPublicKeys(parts.keys, parts.hostEnv ? { env: parts.hostEnv } : {}) : undefined;
+    const hostSockets = gpg ? gpg.identities() : Promise.resolve([]);
+    keys?.catch(() => {}); // awaited below; until then a failure elsewhere must not make it unhandled
+    hostSockets.catch(() => {});
+    const { exec, runtime, stderr } = await startServer(target, {
+      runtime: parts.runtime,
+      config: async () => ({
+        gpg: gpg !== undefined,
+        ssh: ssh !== undefined,
+        takeover: parts.takeover ?? false,
+        trust: (await keys)?.trust ?? [],
+        hostSockets: await hostSockets,
+        ...(target.sshDirectory ? { sshDir: target.sshDirectory } : {}),
+      }),
+      log,
+      signal: parts.signal,
+    });
+    const muxer = new HostMuxer(
+      { input: exec.stdout, output: exec.stdin },
+      { socketTypes: [...(gpg ? ['gpg-agent'] : []), ...(ssh ? ['ssh-agent'] : [])] },
+    );
+    muxer.on('error-message', (text) => log(`the target says: ${text}`, 'error'));
+    muxer.on('stream', (stream, socketType) => {
+      if (socketType === 'gpg-agent' && gpg) void serveGpgStream(stream, gpg, journal, log);
+      else if (ssh) void serveSshStream(stream, ssh, parts.sshKeys, journal, log);
+      else stream.finish();
+    });
+    const giveUp = () => muxer.close();
+    parts.signal?.addEventListener('abort', giveUp);
+    try {
+      const info = await new Promise<ReadyInfo>((resolve, reject) => {
+        muxer.once('ready', resolve);
+        muxer.once('close', (error) => reject(error ?? new Error('it was given up before it was ready')));
+        keys?.then((exported) => sendKeys(muxer, exported.keys, log)).catch(reject);
+      });
+      return new Bridge(muxer, exec, { ...info, runtime: info.runtime ?? runtime });
+    } catch (error) {
+      muxer.close();
+      exec.kill();
+      throw withLastWords(toBridgeError(error, `can't start the bridge to ${target.name}`), stderr());
+    } finally {
+      parts.signal?.removeEventListener('abort', giveUp);
+    }
+  }
+
+  /** Streams and bytes so far. */
+  get stats(): MuxerStats {
+    return this.#muxer.stats;
+  }
+
+  /** Ends every session and the server in the target; resolves when that has removed its sockets. */
+  async stop(): Promise<void> {
+    this.#muxer.close();
+    this.#exec.stdin.end();
+    let late: NodeJS.Timeout | undefined;
+    await Promise.race([
+      this.#exec.exited,
+      new Promise((resolve) => {
+        late = setTimeout(resolve, STOP_TIMEOUT_MS);
+      }),
+    ]);
+    clearTimeout(late);
+    this.#exec.kill();
+  }
+}
+
+/** How long the server in the target may take to remove its sockets. */
+const STOP_TIMEOUT_MS = 3_000;
+
+/** The first keys go before READY, which waits for them; the rest of a large keyring follows by itself. */
+async function sendKeys(muxer: HostMuxer, keys: Buffer, log: LogCallback): Promise<void> {
+  const { unsent } = await muxer.sendPublicKeys(keys);
+  if (unsent > 0) log(`${unsent} bytes of public keys could not be sent to the target`, 'warn');
+}
+
+/** A target that closed without a word in the protocol often said why on its standard error. */
+function withLastWords(error: BridgeError, words: string): BridgeError {
+  if (error.code !== 'TARGET_CLOSED' || !words) return error;
+  return new BridgeError('TARGET_CLOSED', { what: error.what, why: words, fix: error.fix, cause: error });
+}

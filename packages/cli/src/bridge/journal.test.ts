@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { Journal, type JournalEntry, type PendingEntry } from './journal.ts';
+
+function journal() {
+  const recorded: JournalEntry[] = [];
+  return { recorded, book: new Journal((entry) => recorded.push(entry)) };
+}
+
+const operation = (command: string) => ({
+  command,
+  outcome: 'ok',
+  startedAt: Date.parse('2024-05-06T07:08:09.010Z'),
+  durationMs: 12.4,
+});
+
+describe('Journal', () => {
+  it('writes down what used a key, and remembers the last', () => {
+    const { book, recorded } = journal();
+    expect(book.lastOperation).toBeUndefined();
+    book.operation(7, { ...operation('PKSIGN'), key: 'A'.repeat(40) });
+    book.operation(8, { ...operation('PKDECRYPT'), outcome: 'cancelled' });
+    expect(recorded).toEqual([
+      {
+        time: '2024-05-06T07:08:09.010Z',
+        session: 7,
+        command: 'PKSIGN',
+        key: 'A'.repeat(40),
+        outcome: 'ok',
+        durationMs: 12,
+      },
+      {
+        time: '2024-05-06T07:08:09.010Z',
+        session: 8,
+        command: 'PKDECRYPT',
+        outcome: 'cancelled',
+        durationMs: 12,
+      },
+    ]);
+    expect(book.lastOperation).toEqual(recorded[1]);
+  });
+
+  it('leaves out the small talk, and nothing that is unusual', () => {
+    const { book, recorded } = journal();
+    for (const command of ['RESET', 'OPTION', 'GETINFO', 'HAVEKEY', 'SIGKEY', 'SETHASH', 'BYE'])
+      book.operation(1, operation(command));
+    expect(recorded).toEqual([]);
+    for (const command of ['READKEY', 'EXPORT_KEY', 'GET_PASSPHRASE', 'sign', 'refused', '?'])
+      book.operation(1, operation(command));
+    expect(recorded).toHaveLength(6);
+  });
+
+  it('knows which operation has waited for a person the longest', () => {
+    const { book } = journal();
+    const now = 1_000_000;
+    const session = (pending: PendingEntry | undefined) => {
+      const watched = { pending: () => pending };
+      book.begin(watched);
+      return watched;
+    };
+    session(undefined);
+    session({ command: 'PKSIGN', startedAt: now - 999 }); // just asked
+    session({ command: 'GETINFO', startedAt: now - 60_000 }); // asks nobody
+    expect(book.waiting(now)).toBeUndefined();
+    session({ command: 'sign', startedAt: now - 3_000 });
+    const longest = session({ command: 'PKDECRYPT', key: 'B', startedAt: now - 9_000 });
+    expect(book.waiting(now)).toEqual({ command: 'PKDECRYPT', key: 'B', sinceSeconds: 9 });
+    book.end(longest);
+    expect(book.waiting(now)).toEqual({ command: 'sign', sinceSeconds: 3 });
+  });
+});

@@ -1,0 +1,15 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { RuntimeName } from '../manager/types.ts';
+
+/** The built servers, beside the built command. */
+const FILES: Readonly<Record<RuntimeName, string>> = {
+  node: 'server.cjs',
+  perl: 'server.pl',
+  python: 'server.py',
+};
+
+/** The text of the socket server for a runtime. */
+export function serverSource(runtime: RuntimeName): string {
+  return readFileSync(fileURLToPath(new URL(`servers/${FILES[runtime]}`, import.meta.url)), 'utf8');
+}

@@ -1,0 +1,150 @@
+import type { Readable } from 'node:stream';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import type { LogCallback } from '@gpg-bridge/core/log';
+import { printable } from '@gpg-bridge/core/mux/printable';
+import {
+  type Launched,
+  launcherCommand,
+  parseLauncherLine,
+  type ServerConfig,
+  serverPayload,
+} from '@gpg-bridge/socket-server';
+import type { ExecStream } from '../engine/engine.ts';
+import type { RuntimeName } from '../manager/types.ts';
+import type { Target } from '../targets/target.ts';
+import { readLines } from './log-lines.ts';
+import { serverSource } from './server-source.ts';
+
+/** A socket server that runs in a target and is about to speak frames. */
+export interface StartedServer {
+  exec: ExecStream;
+  runtime: RuntimeName;
+  /** The last line it printed on its standard error. */
+  stderr(): string;
+}
+
+/** How the server is started. */
+export interface StartOptions {
+  runtime?: RuntimeName | undefined;
+  /** Asked for once the runtime is known, so that it can be made up meanwhile. */
+  config(): Promise<ServerConfig>;
+  log: LogCallback;
+  /** Gives up. */
+  signal?: AbortSignal | undefined;
+}
+
+/** A target that is only slow is given this long to run a shell. */
+const LAUNCH_TIMEOUT_MS = 60_000;
+/** What shells and container runtimes exit with when a program can't be run or is not there. */
+const NOT_RUN: ReadonlySet<number | null> = new Set([126, 127]);
+/** What a stream tells of itself to whoever reads it. */
+const NEWS = ['readable', 'end', 'close'] as const;
+const NO_SHELL = /\bsh\b.*(?:not found|no such file)/i;
+
+/** Runs the launcher in the target and sends it the server for the runtime that it found. */
+export async function startServer(target: Target, options: StartOptions): Promise<StartedServer> {
+  const exec = await target.exec(launcherCommand(options.runtime ? { runtime: options.runtime } : {}));
+  const stderr = readLines(exec.stderr, (line) => options.log(`target: ${line}`, 'info'));
+  const patience = new AbortController();
+  const giveUp = () => patience.abort(notAnswered(target, 'it was told not to wait for it'));
+  const late = setTimeout(
+    () => patience.abort(notAnswered(target, `nothing came within ${LAUNCH_TIMEOUT_MS / 1000} s`)),
+    LAUNCH_TIMEOUT_MS,
+  );
+  options.signal?.addEventListener('abort', giveUp);
+  try {
+    if (options.signal?.aborted) giveUp();
+    const found = await launched(exec, patience.signal);
+    if (Buffer.isBuffer(found)) throw await notStarted(target, exec, options.runtime, found, stderr);
+    if (found.runtime === 'none') throw noRuntime(target, options.runtime);
+    if (found.noise.length > 0) options.log(`target printed ${found.noise.length} bytes first`, 'debug');
+    exec.stdin.write(serverPayload(found.runtime, await options.config(), serverSource(found.runtime)));
+    return { exec, runtime: found.runtime, stderr };
+  } catch (error) {
+    exec.kill();
+    throw error;
+  } finally {
+    clearTimeout(late);
+    options.signal?.removeEventListener('abort', giveUp);
+  }
+}
+
+/** Waits for the launcher's line; what follows it stays to be read. Else all that was printed instead. */
+async function launched({ stdout }: ExecStream, signal: AbortSignal): Promise<Launched | Buffer> {
+  let printed = Buffer.alloc(0);
+  for (;;) {
+    const chunk: Buffer | null = stdout.read();
+    if (chunk === null) {
+      if (stdout.readableEnded || stdout.destroyed) return printed;
+      await news(stdout, signal);
+      continue;
+    }
+    printed = Buffer.concat([printed, chunk]);
+    const found = parseLauncherLine(printed);
+    if (!found) continue;
+    if (found.rest.length > 0) stdout.unshift(found.rest);
+    return found;
+  }
+}
+
+/** Resolves when there is something to read or nothing will be; rejects when the signal comes first. */
+function news(stdout: Readable, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const heard = () => settle(resolve);
+    const aborted = () => settle(() => reject(signal.reason));
+    const settle = (outcome: () => void) => {
+      for (const event of NEWS) stdout.off(event, heard);
+      signal.removeEventListener('abort', aborted);
+      outcome();
+    };
+    for (const event of NEWS) stdout.on(event, heard);
+    signal.addEventListener('abort', aborted);
+    if (signal.aborted) aborted();
+  });
+}
+
+/** Why a target said nothing that a launcher would say. */
+async function notStarted(
+  target: Target,
+  exec: ExecStream,
+  runtime: RuntimeName | undefined,
+  printed: Buffer,
+  stderr: () => string,
+): Promise<BridgeError> {
+  const { status } = await exec.exited;
+  const said = stderr() || printable(printed, 200);
+  // Engines and shells say it in their own words; what they exit with is the same for other reasons, too.
+  if (NOT_RUN.has(status) && NO_SHELL.test(said)) return noRuntime(target, runtime, said);
+  if (printed.length > 0 && status === 0) {
+    return new BridgeError('NOT_A_BRIDGE', {
+      what: `${target.name} did not start its end of the bridge`,
+      why: `it printed "${said}"`,
+      fix: 'Make sure that the command there runs what it is given, and prints nothing of its own.',
+    });
+  }
+  return new BridgeError(target.reachedByCommand ? 'TARGET_NOT_FOUND' : 'TARGET_CLOSED', {
+    what: `can't run a command in ${target.name}`,
+    why: said || `it ended with status ${status ?? 'unknown'} before it said anything`,
+    fix: target.shell ? `See whether \`${target.shell}\` works.` : 'See whether the command works by itself.',
+  });
+}
+
+function notAnswered(target: Target, why: string): BridgeError {
+  return new BridgeError('TARGET_NOT_RUNNING', {
+    what: `${target.name} does not answer`,
+    why,
+    fix: target.shell ? `See whether \`${target.shell}\` works.` : 'See whether the command works by itself.',
+  });
+}
+
+function noRuntime(target: Target, runtime: RuntimeName | undefined, said = ''): BridgeError {
+  return new BridgeError('TARGET_NO_RUNTIME', {
+    what: `nothing in ${target.name} can run the bridge's end`,
+    why:
+      said ||
+      `it has ${runtime ? `no usable ${runtime}` : 'neither Node.js 18, nor Perl 5, nor Python 3.6, or newer'}`,
+    fix: runtime
+      ? 'Leave --runtime out, or install it there.'
+      : 'Install one of them there: `apt-get install perl-base`, `apk add perl` or `dnf install perl-interpreter`.',
+  });
+}

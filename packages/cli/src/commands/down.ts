@@ -1,0 +1,24 @@
+import { Manager } from '../manager/manager.ts';
+import { usage } from './parse.ts';
+import type { ParsedCommand } from './table.ts';
+import { namedBridge } from './which.ts';
+
+/** Ends one bridge, or all of them; nothing to end is success. */
+export async function run(command: ParsedCommand): Promise<number> {
+  const manager = new Manager();
+  const which = namedBridge(command);
+  if (which && command.flags.all) throw usage('down', 'a target and --all exclude each other');
+  if (which) {
+    const stopped = await manager.stopBridge(which.spec, which.options);
+    process.stdout.write(
+      stopped ? `The bridge to ${which.name} is down.\n` : `There was no bridge to ${which.name}.\n`,
+    );
+    return 0;
+  }
+  if (!command.flags.all) throw usage('down', 'it needs a target, or --all');
+  const count = await manager.stopAll();
+  process.stdout.write(
+    count === 0 ? 'No bridge was up.\n' : `Ended ${count === 1 ? 'one bridge' : `${count} bridges`}.\n`,
+  );
+  return 0;
+}

@@ -1,0 +1,52 @@
+import { COMMANDS, COMMON_OPTIONS, type CommandName, type CommandSpec, type OptionSpec } from './table.ts';
+
+const TARGETS = `Targets:
+  NAME, docker:NAME      a Docker container, by name or ID
+  podman:NAME            a Podman container
+  ssh:[USER@]HOST        a machine that ssh reaches
+  k8s:[NS/]POD[/CTR]     a pod that kubectl reaches
+  wsl:DISTRO             a WSL distribution
+  local:DIR              this machine, with DIR as GNUPGHOME
+  --exec 'COMMAND'       whatever runs a command with its input and output`;
+
+/** What `gpg-bridge --help` prints. */
+export function generalHelp(): string {
+  const commands = Object.entries<CommandSpec>(COMMANDS).map(
+    ([name, { summary }]) => `  ${name.padEnd(12)}${summary}`,
+  );
+  return `gpg-bridge: use the GPG and SSH keys of this machine somewhere else
+
+Usage: gpg-bridge COMMAND [OPTION…]
+
+Commands:
+${commands.join('\n')}
+
+${TARGETS}
+
+Start with:
+  gpg-bridge demo                 see it work, with a throw-away key
+  gpg-bridge up my-container      then run \`git commit -S\` in there
+
+\`gpg-bridge COMMAND --help\` tells more; \`gpg-bridge --version\` says which one this is.`;
+}
+
+/** What `gpg-bridge COMMAND --help` prints. */
+export function commandHelp(name: CommandName): string {
+  const spec: CommandSpec = COMMANDS[name];
+  const examples = spec.examples.map(([command, what]) => `  ${command}\n      ${what}`);
+  return [
+    `gpg-bridge ${name}: ${spec.summary}`,
+    `Usage: gpg-bridge ${name}${spec.operands ? ` ${spec.operands}` : ''} [OPTION…]`,
+    ...(spec.details ? [spec.details] : []),
+    `Options:\n${optionLines({ ...spec.options, ...COMMON_OPTIONS })}`,
+    ...(spec.operands?.includes('TARGET') ? [TARGETS] : []),
+    `Examples:\n${examples.join('\n')}`,
+  ].join('\n\n');
+}
+
+function optionLines(options: Readonly<Record<string, OptionSpec>>): string {
+  return Object.entries(options)
+    .filter(([, option]) => !option.internal)
+    .map(([name, { value, help }]) => `  ${`--${name}${value ? ` ${value}` : ''}`.padEnd(20)} ${help}`)
+    .join('\n');
+}

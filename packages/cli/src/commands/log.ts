@@ -1,0 +1,88 @@
+import { closeSync, fstatSync, openSync, readSync, watch } from 'node:fs';
+import { dirname } from 'node:path';
+import { StringDecoder } from 'node:string_decoder';
+import type { LogLine } from '../daemon/log-file.ts';
+import { bridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
+import { Manager } from '../manager/manager.ts';
+import { styles } from '../terminal/style.ts';
+import { shortKey } from '../terminal/words.ts';
+import type { ParsedCommand } from './table.ts';
+import { noBridge, whichBridge } from './which.ts';
+
+/** Shows what was asked of the host's keys, and goes on with --follow. A bridge that is over has a log, too. */
+export async function run(command: ParsedCommand): Promise<number> {
+  const which = whichBridge('log', command);
+  const key = await new Manager().keyOf(which.spec, which.options);
+  const path = key && bridgeFiles(stateDirectory(), key).log;
+  const { json, follow } = command.flags;
+  // With --follow there is no end at which a document could be complete: a line each, then.
+  const document: LogLine[] | undefined = json && !follow ? [] : undefined;
+  const reader = new LineReader(path ?? '', (line) => {
+    if (json && 'message' in line) return;
+    if (document) document.push(line);
+    else process.stdout.write(`${json ? JSON.stringify(line) : describe(line)}\n`);
+  });
+  if (!path || !reader.read()) throw noBridge(which);
+  if (document) process.stdout.write(`${JSON.stringify(document)}\n`);
+  if (!follow) return 0;
+  const watcher = watch(dirname(path), () => reader.read());
+  await new Promise<void>((resolve) => {
+    process.once('SIGINT', resolve);
+    process.once('SIGTERM', resolve);
+  });
+  watcher.close();
+  return 0;
+}
+
+function describe(line: LogLine): string {
+  const { dim, red, yellow } = styles(process.stdout);
+  const time = dim(line.time.replace('T', ' ').replace(/\.\d+Z$/, 'Z'));
+  if ('message' in line) {
+    const colour = line.level === 'error' ? red : line.level === 'warn' ? yellow : dim;
+    return `${time}  ${colour(line.message)}`;
+  }
+  const outcome = line.outcome === 'ok' ? line.outcome : red(line.outcome);
+  const key = line.key ? ` key ${shortKey(line.key)}` : '';
+  return `${time}  session ${line.session}: ${line.command}${key}: ${outcome} after ${line.durationMs} ms`;
+}
+
+/** Reads a growing file line by line, from where it stopped. */
+class LineReader {
+  #offset = 0;
+  #partial = '';
+  #decoder = new StringDecoder('utf8');
+
+  constructor(
+    readonly path: string,
+    readonly onLine: (line: LogLine) => void,
+  ) {}
+
+  /** Reads what is new; false if there is no file. */
+  read(): boolean {
+    let file: number;
+    try {
+      file = openSync(this.path, 'r');
+    } catch {
+      return false; // it was just moved aside, and the next line makes a new one
+    }
+    // A log that has grown too large goes on in a new file.
+    if (fstatSync(file).size < this.#offset) this.#offset = 0;
+    const chunk = Buffer.alloc(65_536);
+    for (let size: number; (size = readSync(file, chunk, 0, chunk.length, this.#offset)) > 0; ) {
+      this.#offset += size;
+      const lines = (this.#partial + this.#decoder.write(chunk.subarray(0, size))).split('\n');
+      this.#partial = lines.pop() ?? '';
+      for (const text of lines) this.#tell(text);
+    }
+    closeSync(file);
+    return true;
+  }
+
+  #tell(text: string): void {
+    try {
+      this.onLine(JSON.parse(text) as LogLine);
+    } catch {
+      // What a crashing runtime printed is no log line.
+    }
+  }
+}

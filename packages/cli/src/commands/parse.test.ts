@@ -1,0 +1,94 @@
+import { BridgeError } from '@gpg-bridge/core/errors';
+import { describe, expect, it } from 'vitest';
+import { commandHelp, generalHelp } from './help.ts';
+import { isCommand, parseCommand } from './parse.ts';
+import { COMMANDS, type CommandName, type CommandSpec } from './table.ts';
+
+const NAMES = Object.keys(COMMANDS) as CommandName[];
+
+function failure(name: CommandName, ...words: string[]): BridgeError {
+  try {
+    parseCommand(name, words);
+  } catch (error) {
+    expect(error).toBeInstanceOf(BridgeError);
+    return error as BridgeError;
+  }
+  throw new Error(`'${words.join(' ')}' was taken`);
+}
+
+describe('parseCommand', () => {
+  it('takes operands, switches, values and repeated values in any order', () => {
+    const { operands, flags } = parseCommand('up', [
+      '--ssh-key=a',
+      'box',
+      '--no-gpg',
+      '--ssh-key',
+      'b',
+      '--user=dev',
+    ]);
+    expect(operands).toEqual(['box']);
+    expect({ ...flags }).toEqual({ 'ssh-key': ['a', 'b'], 'no-gpg': true, user: 'dev' });
+  });
+
+  it('takes the short forms', () => {
+    expect({ ...parseCommand('log', ['box', '-f']).flags }).toEqual({ follow: true });
+    expect({ ...parseCommand('up', ['-h']).flags }).toEqual({ help: true });
+  });
+
+  it.each<[CommandName, string[], string]>([
+    ['up', ['--nonsense'], "unknown option '--nonsense'"],
+    ['up', ['a', 'b'], "unexpected operand 'b'"],
+    ['up', ['a', '--user'], "option '--user <value>' argument missing"],
+    ['up', ['a', '--user='], '--user takes USER, not nothing'],
+    ['up', ['a', '--ssh-key=x', '--ssh-key='], '--ssh-key takes KEY, not nothing'],
+    ['up', ['a', '--runtime=ruby'], "--runtime takes node, perl, python, not 'ruby'"],
+    ['down', ['--all=yes'], "option '--all' does not take an argument"],
+    ['demo', ['x'], "unexpected operand 'x'"],
+  ])('%s refuses %j', (name, words, why) => {
+    const error = failure(name, ...words);
+    expect(error).toMatchObject({ code: 'USAGE', exitStatus: 2 });
+    expect(error.message).toBe(`wrong usage of ${name}: ${why}. See \`gpg-bridge ${name} --help\`.`);
+  });
+
+  it('knows its commands, and nothing that objects bring along', () => {
+    expect(isCommand('up')).toBe(true);
+    for (const word of ['UP', '', 'constructor', '__proto__', 'toString'])
+      expect(isCommand(word)).toBe(false);
+  });
+});
+
+describe('help', () => {
+  it.each(NAMES)('of %s shows its usage, every option, and examples that parse', (name) => {
+    const spec: CommandSpec = COMMANDS[name];
+    const help = commandHelp(name);
+    expect(help).toContain(`Usage: gpg-bridge ${name}`);
+    for (const [option, { internal, help: text }] of Object.entries(spec.options)) {
+      if (internal) expect(help).not.toContain(`--${option}`);
+      else expect(help).toMatch(new RegExp(`^ {2}--${option}\\b.*${literally(text)}$`, 'm'));
+    }
+    expect(spec.examples.length).toBeGreaterThan(0);
+    for (const [example] of spec.examples) {
+      expect(help).toContain(example);
+      const words = /gpg-bridge (\S+) ?([^)"]*)/.exec(example.replaceAll(/'([^']*)'/g, 'quoted'));
+      expect(words?.[1]).toBe(name);
+      parseCommand(name, words![2]!.split(' ').filter(Boolean));
+    }
+  });
+
+  it('fits a terminal of 100 columns', () => {
+    for (const text of [generalHelp(), ...NAMES.map(commandHelp)]) {
+      for (const line of text.split('\n')) expect(line.length, line).toBeLessThanOrEqual(100);
+    }
+  });
+
+  it('in general names every command and every kind of target', () => {
+    const help = generalHelp();
+    for (const name of NAMES) expect(help).toMatch(new RegExp(`^ {2}${name} `, 'm'));
+    for (const kind of ['docker:', 'podman:', 'ssh:', 'k8s:', 'wsl:', 'local:', '--exec'])
+      expect(help).toContain(kind);
+  });
+});
+
+function literally(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
+}

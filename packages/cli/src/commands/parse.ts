@@ -1,0 +1,47 @@
+import { parseArgs } from 'node:util';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import { COMMANDS, type CommandName, type CommandSpec, type ParsedCommand, parserOptions } from './table.ts';
+
+/** Whether this word is a command. */
+export function isCommand(word: string): word is CommandName {
+  return Object.hasOwn(COMMANDS, word);
+}
+
+/** Parses a command's words, or says what is wrong with them. */
+export function parseCommand(name: CommandName, words: readonly string[]): ParsedCommand {
+  const spec: CommandSpec = COMMANDS[name];
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...words],
+      options: parserOptions(spec),
+      allowPositionals: true,
+      strict: true,
+    });
+    if (positionals.length > spec.maxOperands) {
+      throw usage(name, `unexpected operand '${positionals[spec.maxOperands]}'`);
+    }
+    for (const [option, { choices, value: takes }] of Object.entries(spec.options)) {
+      const value = values[option];
+      if ([value].flat().includes('')) throw usage(name, `--${option} takes ${takes}, not nothing`);
+      // `--keys` also takes IDs; its choices are what completion offers.
+      if (choices && option !== 'keys' && typeof value === 'string' && !choices.includes(value)) {
+        throw usage(name, `--${option} takes ${choices.join(', ')}, not '${value}'`);
+      }
+    }
+    return { operands: positionals, flags: values as ParsedCommand['flags'] };
+  } catch (error) {
+    if (error instanceof BridgeError) throw error;
+    // Node's text goes on with advice of its own after the first sentence.
+    const why = (error as Error).message.split(/\. |\n/)[0] ?? 'the options are not understood';
+    throw usage(name, why.charAt(0).toLowerCase() + why.slice(1).replace(/\.$/, ''));
+  }
+}
+
+/** The error for wrong words, with where to look. */
+export function usage(name: CommandName | undefined, why: string): BridgeError {
+  return new BridgeError('USAGE', {
+    what: name ? `wrong usage of ${name}` : 'wrong usage',
+    why,
+    fix: `See \`gpg-bridge ${name ? `${name} ` : ''}--help\`.`,
+  });
+}

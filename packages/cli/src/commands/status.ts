@@ -1,0 +1,51 @@
+import type { DaemonStatus } from '../daemon/control.ts';
+import { Manager } from '../manager/manager.ts';
+import { styles } from '../terminal/style.ts';
+import { byteCount, duration, shortKey } from '../terminal/words.ts';
+import type { ParsedCommand } from './table.ts';
+import { namedBridge } from './which.ts';
+
+/** Shows every bridge, or the one to a target. */
+export async function run(command: ParsedCommand): Promise<number> {
+  const manager = new Manager();
+  const which = namedBridge(command);
+  const found = which && (await manager.find(which.spec, which.options));
+  const bridges = !which ? await manager.list() : found ? [found] : [];
+  if (command.flags.json) process.stdout.write(`${JSON.stringify(bridges.map(asDocumented))}\n`);
+  else if (bridges.length > 0) process.stdout.write(`${bridges.map(describe).join('\n')}\n`);
+  else {
+    const to = which ? `to ${which.name} ` : '';
+    process.stdout.write(`No bridge ${to}is up. Start one with \`gpg-bridge up NAME\`.\n`);
+  }
+  return 0;
+}
+
+function asDocumented(status: DaemonStatus) {
+  const { target, id, pid, uptimeSeconds, sessions, bytes, waiting, lastOperation, lastError } = status;
+  return { target, id, pid, uptimeSeconds, sessions, bytes, waiting, lastOperation, lastError };
+}
+
+function describe(status: DaemonStatus): string {
+  const { bold, dim, green, yellow } = styles(process.stdout);
+  const { sessions, bytes, waiting, lastOperation: last } = status;
+  const state = status.state === 'ready' ? green('up') : yellow(status.state.replaceAll('-', ' '));
+  const user = status.options.user ? ` as ${status.options.user}` : '';
+  const lines = [
+    `${bold(status.target)}${user}  ${state} for ${duration(status.uptimeSeconds)} ${dim(`(${status.runtime || 'not attached'}, pid ${status.pid})`)}`,
+    `  sessions  ${sessions.open} open, ${sessions.total} in all; ${byteCount(bytes.toHost)} to the host, ${byteCount(bytes.toTarget)} back`,
+  ];
+  if (last) {
+    const ago = duration((Date.now() - Date.parse(last.time)) / 1000);
+    const key = last.key ? ` with key ${shortKey(last.key)}` : '';
+    lines.push(`  last      ${last.command}${key}: ${last.outcome} after ${last.durationMs} ms, ${ago} ago`);
+  }
+  if (waiting) {
+    lines.push(
+      yellow(
+        `  waiting   ${waiting.command} for ${duration(waiting.sinceSeconds)}: a PIN, passphrase or touch is asked for`,
+      ),
+    );
+  }
+  if (status.lastError) lines.push(`  error     ${status.lastError}`);
+  return lines.join('\n');
+}

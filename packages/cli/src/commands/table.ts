@@ -1,0 +1,173 @@
+import type { ParseArgsConfig } from 'node:util';
+
+/** One option of a command; `value` names what it takes, and is absent for a switch. */
+export interface OptionSpec {
+  value?: string;
+  many?: true;
+  help: string;
+  /** What a shell may offer after it. */
+  choices?: readonly string[];
+  /** Not shown in help: for the tool's own use. */
+  internal?: true;
+}
+
+/** A command's words: everything that parsing, help and shell completion need to know of it. */
+export interface CommandSpec {
+  summary: string;
+  /** The operands, as the usage line shows them. */
+  operands?: string;
+  maxOperands: number;
+  options: Readonly<Record<string, OptionSpec>>;
+  details?: string;
+  examples: readonly (readonly [command: string, what: string])[];
+  internal?: true;
+}
+
+/** Values as parsed: switches are true, `many` options are lists. */
+export interface ParsedCommand {
+  operands: string[];
+  flags: Readonly<Record<string, string | boolean | string[] | undefined>>;
+}
+
+const JSON_OPTION: OptionSpec = { help: 'print one JSON document and nothing else' };
+const EXEC_OPTION: OptionSpec = {
+  value: 'COMMAND',
+  help: 'reach the target through this command prefix, e.g. `lxc exec box --`',
+};
+const USER_OPTION: OptionSpec = { value: 'USER', help: "the target's user (default: the target's own)" };
+
+/** What a bridge is made of; `up` and the daemon it starts take the same. */
+const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
+  gpg: { help: "bridge the gpg-agent, and fail if the host's can't be had" },
+  'no-gpg': { help: 'leave the gpg-agent out' },
+  ssh: { help: "bridge the ssh-agent, and fail if the host's can't be had" },
+  'no-ssh': { help: 'leave the ssh-agent out' },
+  user: USER_OPTION,
+  keys: {
+    value: 'WHICH',
+    help: 'public keys to import there: pairs (default), all, none, or IDs with commas',
+    choices: ['pairs', 'all', 'none'],
+  },
+  'ssh-key': { value: 'KEY', many: true, help: 'offer only this SSH key (SHA256:… or comment); repeatable' },
+  'ssh-from-gpg': { help: "use gpg-agent's own SSH support instead of SSH_AUTH_SOCK" },
+  runtime: {
+    value: 'NAME',
+    help: 'run the socket server on node, perl or python (default: the first one found)',
+    choices: ['node', 'perl', 'python'],
+  },
+  takeover: { help: 'take the socket over from another forward that holds it' },
+  restart: { help: 'wait and attach again when the target is back' },
+  exec: EXEC_OPTION,
+};
+
+/** Every command, in the order help shows them. */
+export const COMMANDS = {
+  up: {
+    summary: 'make your keys usable in a target',
+    operands: 'TARGET',
+    maxOperands: 1,
+    options: { ...BRIDGE_OPTIONS, json: JSON_OPTION },
+    details:
+      'Starts a bridge to the target and returns when it works; it stays until `gpg-bridge down`, or until\n' +
+      'the target stops. Running it again is harmless.',
+    examples: [
+      ['gpg-bridge up my-container', 'GPG and SSH keys in a Docker container'],
+      ['gpg-bridge up podman:build --user dev', 'in a Podman container, for the user dev'],
+      ['gpg-bridge up ssh:me@server --no-ssh', 'GPG alone, on a server'],
+      ['gpg-bridge up k8s:team/pod-0/app --keys all', 'in a pod, with every public key'],
+      ["gpg-bridge up --exec 'lxc exec box --'", 'through any command that runs a command'],
+    ],
+  },
+  down: {
+    summary: 'end a bridge',
+    operands: 'TARGET | --all',
+    maxOperands: 1,
+    options: { all: { help: 'end every bridge' }, user: USER_OPTION, exec: EXEC_OPTION },
+    examples: [
+      ['gpg-bridge down my-container', 'end the bridge to it; fine if there is none'],
+      ['gpg-bridge down --all', 'end all of them'],
+    ],
+  },
+  status: {
+    summary: 'show the bridges and what they do',
+    operands: '[TARGET]',
+    maxOperands: 1,
+    options: { user: USER_OPTION, exec: EXEC_OPTION, json: JSON_OPTION },
+    examples: [
+      ['gpg-bridge status', 'every bridge'],
+      ['gpg-bridge status my-container --json', 'one of them, for a script'],
+    ],
+  },
+  log: {
+    summary: 'show what was asked of your keys',
+    operands: 'TARGET',
+    maxOperands: 1,
+    options: {
+      follow: { help: 'go on as it happens (also -f)' },
+      user: USER_OPTION,
+      exec: EXEC_OPTION,
+      json: { help: 'print one JSON object a line' },
+    },
+    examples: [['gpg-bridge log my-container -f', 'watch signatures as they are made']],
+  },
+  env: {
+    summary: "print the exports for the target's shell",
+    operands: 'TARGET',
+    maxOperands: 1,
+    options: { user: USER_OPTION, exec: EXEC_OPTION },
+    examples: [['eval "$(gpg-bridge env local:/tmp/x)"', 'point this shell at the bridged sockets']],
+  },
+  demo: {
+    summary: 'show the whole path on this machine alone, with a throw-away key',
+    maxOperands: 0,
+    options: {},
+    examples: [['gpg-bridge demo', 'sign a git commit across both kinds of bridge, and verify it']],
+  },
+  completion: {
+    summary: 'print a completion script for your shell',
+    operands: 'bash | zsh | fish',
+    maxOperands: 1,
+    options: {},
+    examples: [['source <(gpg-bridge completion bash)', 'complete commands and options in bash']],
+  },
+  serve: {
+    summary: 'run a bridge in the foreground (what `up` starts)',
+    maxOperands: 0,
+    options: {
+      ...BRIDGE_OPTIONS,
+      container: { value: 'ID', help: 'the container to bridge to' },
+      target: { value: 'TARGET', help: 'a target of another kind' },
+      'pid-file': { value: 'PATH', help: 'where the PID is kept; control socket and log lie beside it' },
+      'ready-fd': { value: 'N', help: 'where to tell whoever started it', internal: true },
+    },
+    examples: [
+      ['gpg-bridge serve --container 3f1c… --pid-file /run/b.pid --gpg', 'under your own supervisor'],
+    ],
+  },
+} as const satisfies Record<string, CommandSpec>;
+
+/** The name of a command. */
+export type CommandName = keyof typeof COMMANDS;
+
+/** Options that every command takes. */
+export const COMMON_OPTIONS: Readonly<Record<string, OptionSpec>> = {
+  help: { help: 'show help (also -h)' },
+  verbose: { help: 'show stack traces and debug lines' },
+};
+
+/** One-letter forms. */
+const SHORT: Readonly<Record<string, string>> = { help: 'h', follow: 'f' };
+
+/** The options of a command in the form that Node's own parser takes. */
+export function parserOptions(spec: CommandSpec): NonNullable<ParseArgsConfig['options']> {
+  return Object.fromEntries(
+    Object.entries({ ...spec.options, ...COMMON_OPTIONS }).map(([name, option]) => [
+      name,
+      {
+        type: option.value === undefined ? 'boolean' : 'string',
+        ...(option.many ? { multiple: true } : {}),
+        ...(SHORT[name] ? { short: SHORT[name] } : {}),
+      },
+    ]),
+  );
+}

@@ -1,0 +1,61 @@
+import { Manager } from '../manager/manager.ts';
+import type { BridgeInfo } from '../manager/types.ts';
+import { Spinner, styles } from '../terminal/style.ts';
+import { bridgeOptions } from './flags.ts';
+import { signalStatus } from './signals.ts';
+import type { ParsedCommand } from './table.ts';
+
+/** How long an interrupted `up` takes to put a half-made bridge away. */
+const INTERRUPTED_MS = 2_000;
+
+/** Ensures a bridge, and says where its sockets are and what to try next. */
+export async function run({ operands: [spec], flags }: ParsedCommand): Promise<number> {
+  const options = bridgeOptions('up', flags);
+  const spinner = new Spinner();
+  const interruption = new AbortController();
+  let status = 0;
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => {
+      status = signalStatus(signal);
+      interruption.abort(); // ends a daemon that is not ready yet
+      setTimeout(() => process.exit(status), INTERRUPTED_MS).unref();
+    });
+  }
+  const manager = new Manager({ progress: spinner.show, signal: interruption.signal });
+  let info: BridgeInfo;
+  try {
+    info = await manager.ensureBridge(spec, options);
+  } catch (error) {
+    if (status === 0) throw error;
+    return status;
+  } finally {
+    spinner.stop();
+  }
+  if (flags.json) {
+    const { target, id, pid, started, runtime, sockets } = info;
+    process.stdout.write(`${JSON.stringify({ target, id, pid, started, runtime, sockets })}\n`);
+    return 0;
+  }
+  process.stdout.write(`${describe(info).join('\n')}\n`);
+  return 0;
+}
+
+function describe(info: BridgeInfo): string[] {
+  const { bold, dim, green, yellow } = styles(process.stdout);
+  const how = info.reused ? 'was up already' : info.restarted ? 'was restarted with other options' : 'is up';
+  const lines = [
+    `${green('✓')} The bridge to ${bold(info.target)} ${how} ${dim(`(${info.runtime}, pid ${info.pid})`)}`,
+  ];
+  for (const { type, path } of info.sockets) lines.push(`  ${type.replace('-agent', '').padEnd(4)} ${path}`);
+  for (const warning of info.warnings) lines.push(`${yellow('!')} ${warning}`);
+  if (info.reused) return lines;
+  const gpg = info.sockets.some(({ type }) => type === 'gpg-agent');
+  const ssh = info.sockets.find(({ type }) => type === 'ssh-agent');
+  lines.push('', 'Try it there:');
+  if (info.shell) lines.push(`  ${info.shell}`);
+  if (gpg) lines.push('  echo hello | gpg --clear-sign         or: git commit -S');
+  if (ssh)
+    lines.push(`  export SSH_AUTH_SOCK=${ssh.path}`, '  ssh-add -l                            or: git push');
+  lines.push('', dim(`End it with: gpg-bridge down ${info.target}`));
+  return lines;
+}

@@ -1,0 +1,140 @@
+import { chmodSync, linkSync, lstatSync, rmSync } from 'node:fs';
+import net from 'node:net';
+import { dirname, join } from 'node:path';
+
+/** A Unix socket that only one process can hold; the kernel lets go of it when that process dies. */
+export interface Claim {
+  /** Whether the name still leads to our socket. */
+  holds(): boolean;
+  release(): void;
+}
+
+/**
+ * Claims a socket path, or returns undefined when a living process holds it. A socket that nobody
+ * listens on any more is taken away first. The name appears by `link`, which fails if it is there, so
+ * two who try at once never both succeed.
+ */
+export async function claim(
+  path: string,
+  onConnection: (socket: net.Socket) => void = () => {},
+): Promise<Claim | undefined> {
+  return claimOver(path, onConnection, buryDead);
+}
+
+/** Resolves when whoever holds a claim lets go of it. */
+export function untilReleased(path: string): Promise<void> {
+  return new Promise((resolve) => {
+    const socket = net.connect(path);
+    socket.on('error', () => {}); // it has gone already
+    socket.on('close', () => resolve());
+    socket.resume();
+  });
+}
+
+type Bury = (path: string) => Promise<void>;
+
+async function claimOver(
+  path: string,
+  onConnection: (socket: net.Socket) => void,
+  bury: Bury,
+): Promise<Claim | undefined> {
+  // Not longer than the name it gets in the end, since a socket's path is short.
+  const temporary = join(dirname(path), `.${Math.random().toString(36).slice(2, 10)}`);
+  const connections = new Set<net.Socket>();
+  const server = net.createServer((socket) => {
+    connections.add(socket);
+    socket.on('error', () => {}); // a caller that left
+    socket.once('close', () => connections.delete(socket));
+    onConnection(socket);
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ path: temporary, backlog: 511 }, resolve);
+  });
+  const letGo = () => {
+    server.close();
+    // Whoever waits for us to let go sees it by the end of the connection.
+    for (const socket of connections) socket.destroySoon();
+  };
+  try {
+    chmodSync(temporary, 0o600);
+    const { ino } = lstatSync(temporary, { bigint: true });
+    while (!tryLink(temporary, path)) {
+      const state = await stateOf(path);
+      if (state === 'held') {
+        letGo();
+        return undefined;
+      }
+      if (state === 'dead') await bury(path);
+    }
+    const holds = () => lstatSync(path, { bigint: true, throwIfNoEntry: false })?.ino === ino;
+    return {
+      holds,
+      release() {
+        // In this order: a socket that refuses and still has its name is one whose process was killed.
+        if (holds()) rmSync(path, { force: true });
+        letGo();
+      },
+    };
+  } catch (error) {
+    letGo();
+    throw error;
+  } finally {
+    rmSync(temporary, { force: true });
+  }
+}
+
+/**
+ * Takes a dead socket away. Of several who saw it dead, a slow one would take away what a fast one has put
+ * in its place; so they take turns, and each looks again when it is its turn.
+ */
+async function buryDead(path: string): Promise<void> {
+  const turnPath = `${path}.x`;
+  // A turn ends after a moment: only a process that was killed in that moment leaves one behind.
+  const turn = await claimOver(
+    turnPath,
+    () => {},
+    async (left) => rmSync(left, { force: true }),
+  );
+  if (!turn) return untilReleased(turnPath);
+  try {
+    if ((await stateOf(path)) === 'dead') rmSync(path, { force: true });
+  } finally {
+    turn.release();
+  }
+}
+
+/** What is at a path: somebody's, nobody's any more, or something that changed while it was looked at. */
+async function stateOf(path: string): Promise<'held' | 'dead' | 'changed'> {
+  const before = identityOf(path);
+  if (await answers(path)) return 'held';
+  return before !== undefined && identityOf(path) === before ? 'dead' : 'changed';
+}
+
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect(path);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    // EAGAIN is a full backlog: somebody is there, and busy.
+    socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code === 'EAGAIN'));
+  });
+}
+
+function tryLink(from: string, to: string): boolean {
+  try {
+    linkSync(from, to);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+/** Inode numbers are used again soon; the time at which the name was made is not. */
+function identityOf(path: string): string | undefined {
+  const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return found && `${found.ino} ${found.ctimeNs}`;
+}

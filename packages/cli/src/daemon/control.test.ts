@@ -1,0 +1,98 @@
+import { writeFile } from 'node:fs/promises';
+import net from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { tempDir } from '../../../../test/support/temp.ts';
+import { askDaemon, type ControlRequest, serveControl } from './control.ts';
+
+async function listening(onConnection: (socket: net.Socket) => void) {
+  const path = join(await tempDir(), 's');
+  const sockets: net.Socket[] = [];
+  const server = net.createServer((socket) => {
+    sockets.push(socket);
+    onConnection(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(path, resolve));
+  const close = () => {
+    server.close();
+    for (const socket of sockets) socket.destroySoon();
+  };
+  onTestFinished(close);
+  return { path, close };
+}
+
+describe('the control socket', () => {
+  it('answers a request with one document', async () => {
+    const asked: ControlRequest[] = [];
+    const { path } = await listening((socket) =>
+      serveControl(socket, async (request) => {
+        asked.push(request);
+        return { target: 'bøx', big: 'x'.repeat(200_000) };
+      }),
+    );
+    expect(await askDaemon(path, 'status')).toEqual({ target: 'bøx', big: 'x'.repeat(200_000) });
+    expect(await askDaemon(path, 'ready')).toBeDefined();
+    expect(asked).toEqual(['status', 'ready']);
+  });
+
+  it('has answered `stop` when it is closed', async () => {
+    let closed = false;
+    const { path, close } = await listening((socket) =>
+      serveControl(socket, async () => {
+        setImmediate(() => {
+          closed = true;
+          close();
+        });
+        return { pid: 1 };
+      }),
+    );
+    expect(await askDaemon(path, 'stop')).toEqual({ pid: 1 });
+    expect(closed).toBe(true);
+  });
+
+  it('hangs up on anything that is no request', async () => {
+    const { path } = await listening((socket) => serveControl(socket, async () => ({})));
+    for (const words of ['nonsense\n', 'x'.repeat(1000)]) {
+      const socket = net.connect(path);
+      socket.write(words);
+      socket.resume();
+      await new Promise((resolve) => socket.once('close', resolve));
+    }
+  });
+
+  it('takes a request in pieces', async () => {
+    const { path } = await listening((socket) => serveControl(socket, async () => 'yes'));
+    const socket = net.connect(path);
+    for (const piece of ['sta', 'tus', '\n']) {
+      await new Promise((resolve) => socket.write(piece, resolve));
+      await new Promise(setImmediate);
+    }
+    const [answer] = await new Promise<Buffer[]>((resolve) => socket.once('data', (data) => resolve([data])));
+    expect(String(answer)).toBe('"yes"\n');
+    socket.destroy();
+  });
+});
+
+describe('askDaemon', () => {
+  it('is undefined when nobody is there', async () => {
+    const path = join(await tempDir(), 's');
+    expect(await askDaemon(path, 'status')).toBeUndefined();
+    await writeFile(path, '');
+    expect(await askDaemon(path, 'status')).toBeUndefined();
+  });
+
+  it('is undefined when the daemon leaves before it answers', async () => {
+    const { path } = await listening((socket) => socket.destroy());
+    expect(await askDaemon(path, 'status')).toBeUndefined();
+  });
+
+  it('fails, in words for a person, when there is no answer or none that can be understood', async () => {
+    const silent = await listening(() => {});
+    await expect(askDaemon(silent.path, 'status', 50)).rejects.toMatchObject({
+      code: 'DAEMON_FAILED',
+      message: expect.stringContaining("it did not answer 'status'"),
+    });
+    const mad = await listening((socket) => socket.end('{"a"\n'));
+    await expect(askDaemon(mad.path, 'status')).rejects.toMatchObject({ code: 'DAEMON_FAILED' });
+  });
+});

@@ -1,0 +1,112 @@
+import net from 'node:net';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import type { BridgeOptions } from '../manager/types.ts';
+
+/** What a daemon tells of itself over its control socket. */
+export interface DaemonStatus {
+  /** The target and user this bridge is for: what its files are named after. */
+  key: string;
+  target: string;
+  id: string;
+  pid: number;
+  /** ISO time at which the daemon started. */
+  started: string;
+  uptimeSeconds: number;
+  /** `waiting-for-target` when it was told to wait for the target to come back. */
+  state: 'starting' | 'ready' | 'waiting-for-target';
+  runtime: string;
+  sockets: { type: string; path: string }[];
+  warnings: string[];
+  options: BridgeOptions;
+  sessions: { open: number; total: number };
+  bytes: { toHost: number; toTarget: number };
+  /** The operation that a person has to answer (PIN, touch, passphrase), if there is one. */
+  waiting: { command: string; key?: string; sinceSeconds: number } | null;
+  lastOperation: {
+    time: string;
+    session: number;
+    command: string;
+    key?: string;
+    outcome: string;
+    durationMs: number;
+  } | null;
+  lastError: string | null;
+}
+
+/** What can be asked: its status now, its status once it is ready, or to end. */
+export type ControlRequest = 'status' | 'ready' | 'stop';
+
+/** Answers one line of JSON to one word; the socket stays open until the daemon closes it. */
+export function serveControl(
+  socket: net.Socket,
+  answer: (request: ControlRequest) => Promise<unknown>,
+): void {
+  let received = '';
+  socket.on('error', () => {}); // a caller that left needs no answer
+  socket.setEncoding('latin1');
+  socket.on('data', (text: string) => {
+    received += text;
+    if (received.length > 64) socket.destroy();
+    const end = received.indexOf('\n');
+    if (end < 0) return;
+    const word = received.slice(0, end);
+    received = '';
+    if (word !== 'status' && word !== 'ready' && word !== 'stop') {
+      socket.destroy();
+      return;
+    }
+    void answer(word).then((value) => socket.write(`${JSON.stringify(value)}\n`));
+  });
+}
+
+/** A daemon that went away between our connection and its answer. */
+const GONE: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE']);
+
+/**
+ * Asks the daemon behind a control socket; undefined when nobody is there. For `stop` it resolves once the
+ * daemon has closed the socket, which is the last thing it does.
+ */
+export function askDaemon(
+  path: string,
+  request: ControlRequest,
+  timeoutMs = 5_000,
+): Promise<DaemonStatus | undefined> {
+  return new Promise((resolve, reject) => {
+    const socket = net.connect(path);
+    let received = '';
+    let failure: NodeJS.ErrnoException | undefined;
+    const timer = setTimeout(() => {
+      socket.destroy(new Error(`it did not answer '${request}' within ${timeoutMs / 1000} s`));
+    }, timeoutMs);
+    socket.setEncoding('utf8');
+    socket.on('connect', () => socket.write(`${request}\n`));
+    socket.on('data', (text: string) => {
+      received += text;
+      if (request !== 'stop' && received.endsWith('\n')) socket.destroy();
+    });
+    socket.on('error', (error) => {
+      failure = error;
+    });
+    socket.on('close', () => {
+      clearTimeout(timer);
+      if (failure && !GONE.has(failure.code)) reject(noAnswer(path, failure));
+      else if (!received.endsWith('\n')) resolve(undefined);
+      else {
+        try {
+          resolve(JSON.parse(received) as DaemonStatus);
+        } catch (error) {
+          reject(noAnswer(path, error as Error));
+        }
+      }
+    });
+  });
+}
+
+function noAnswer(path: string, cause: Error): BridgeError {
+  return new BridgeError('DAEMON_FAILED', {
+    what: `the bridge behind ${path} is of no use`,
+    why: cause.message,
+    fix: 'End its process (`gpg-bridge serve`) yourself, and try again.',
+    cause,
+  });
+}

@@ -1,0 +1,239 @@
+import { type FSWatcher, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import type { LogLevel } from '@gpg-bridge/core/log';
+import { Bridge } from '../bridge/bridge.ts';
+import { Journal } from '../bridge/journal.ts';
+import type { BridgeOptions } from '../manager/types.ts';
+import { bridgeKey, type Target } from '../targets/target.ts';
+import { type Claim, claim } from './claim.ts';
+import { type ControlRequest, type DaemonStatus, serveControl } from './control.ts';
+import { findHostAgents, type HostAgents } from './host-agents.ts';
+import { LogFile } from './log-file.ts';
+import type { BridgeFiles } from './state-dir.ts';
+
+/** What a daemon is started with. */
+export interface DaemonOptions {
+  target: Target;
+  files: BridgeFiles;
+  options: BridgeOptions;
+  verbose: boolean;
+  /** Told every line of the log too, for whoever watches. */
+  echo?: (line: string) => void;
+}
+
+/** Levels that are written down unless --verbose is given. */
+const QUIET: ReadonlySet<LogLevel> = new Set(['trace', 'debug']);
+
+/**
+ * One bridge and what keeps it: the control socket that proves it is alive, the PID file, the log, the
+ * watch over the target. `run` resolves when it is over.
+ */
+export class Daemon {
+  readonly #target: Target;
+  readonly #files: BridgeFiles;
+  readonly #options: BridgeOptions;
+  readonly #verbose: boolean;
+  readonly #echo: (line: string) => void;
+  readonly #log: LogFile;
+  readonly #journal: Journal;
+  readonly #started = new Date();
+  readonly #ending = new AbortController();
+  #state: DaemonStatus['state'] = 'starting';
+  #bridge: Bridge | undefined;
+  #agents: HostAgents | undefined;
+  /** Of bridges before the present one, where it was attached again. */
+  #before = { sessions: 0, toHost: 0, toTarget: 0 };
+  #lastError: string | null = null;
+  #attached: (() => void)[] = [];
+
+  constructor({ target, files, options, verbose, echo = () => {} }: DaemonOptions) {
+    this.#target = target;
+    this.#files = files;
+    this.#options = options;
+    this.#verbose = verbose;
+    this.#echo = echo;
+    this.#log = new LogFile(files.log);
+    this.#journal = new Journal((entry) => this.#log.append(entry));
+  }
+
+  /** Attaches, calls `ready`, and stays until it is told to end or the target goes away. */
+  async run(ready: (status: DaemonStatus) => void): Promise<void> {
+    const control = await claim(this.#files.control, (socket) =>
+      serveControl(socket, (request) => this.#answer(request)),
+    );
+    if (!control) throw alreadyRunning(this.#target);
+    const place = this.#watchPlace(control);
+    try {
+      this.#writePid();
+      await this.#attach(control, ready);
+    } finally {
+      place?.close();
+      this.#leave(control);
+    }
+  }
+
+  /** Ends the daemon; `run` resolves once everything is put away. */
+  end(why: string): void {
+    this.#say(`ending: ${why}`, 'info');
+    this.#ending.abort();
+  }
+
+  async #attach(control: Claim, ready: (status: DaemonStatus) => void): Promise<void> {
+    this.#agents = await findHostAgents(this.#options, this.#say);
+    for (let attempt = 0; !this.#ending.signal.aborted; attempt++) {
+      if (!control.holds()) throw alreadyRunning(this.#target);
+      try {
+        const over = await this.#bridgeOnce(() => {
+          attempt = 0;
+          ready(this.#status());
+        });
+        if (!this.#options.restart) return;
+        this.#say(`waiting for ${this.#target.name} to come back: ${over}`, 'info');
+      } catch (error) {
+        const failure = toBridgeError(error, `can't attach to ${this.#target.name}`);
+        this.#lastError = failure.message;
+        this.#log.say(failure.message, 'error');
+        // Only a bridge that has worked once waits for its target.
+        if (this.#state === 'starting' || !this.#options.restart) throw failure;
+      }
+      this.#state = 'waiting-for-target';
+      await this.#target.comesBack(attempt, this.#ending.signal).catch((error: unknown) => {
+        if (!this.#ending.signal.aborted) throw error; // it never will
+      });
+    }
+  }
+
+  /** One life of the bridge; resolves with why it is over. */
+  async #bridgeOnce(ready: () => void): Promise<string> {
+    const agents = this.#agents!;
+    await this.#target.check();
+    const bridge = await Bridge.start({
+      target: this.#target,
+      gpg: agents.gpg,
+      ssh: agents.ssh,
+      sshKeys: this.#options.sshKeys,
+      keys: this.#options.keys ?? 'pairs',
+      runtime: this.#options.runtime,
+      takeover: this.#options.takeover,
+      journal: this.#journal,
+      log: this.#say,
+      signal: this.#ending.signal,
+    });
+    const over = new Promise<string>((resolve) => {
+      bridge.once('end', (error) => resolve(error?.why ?? 'it was stopped'));
+      this.#ending.signal.addEventListener('abort', () => resolve('it was told to'), { once: true });
+    });
+    let gone = (_why: string) => {};
+    const targetGone = new Promise<string>((resolve) => {
+      gone = resolve;
+    });
+    // An engine that gives no events: the end of the streams has to do.
+    const watching = this.#target.watch(gone).catch(() => () => {});
+    try {
+      this.#bridge = bridge;
+      this.#state = 'ready';
+      this.#say(
+        `bridged ${this.#target.name}: ${bridge.info.sockets.map(({ path }) => path).join(', ')}`,
+        'info',
+      );
+      ready();
+      for (const tell of this.#attached.splice(0)) tell();
+      const why = await Promise.race([over, targetGone]);
+      this.#lastError = this.#ending.signal.aborted ? this.#lastError : why;
+      this.#say(`the bridge is over: ${why}`, 'info');
+      return why;
+    } finally {
+      void watching.then((unwatch) => unwatch());
+      await bridge.stop();
+      const { streams, bytes } = bridge.stats;
+      this.#before.sessions += streams.total;
+      this.#before.toHost += bytes.received;
+      this.#before.toTarget += bytes.sent;
+      this.#bridge = undefined;
+    }
+  }
+
+  async #answer(request: ControlRequest): Promise<unknown> {
+    if (readPid(this.#files.pid) !== process.pid) this.#writePid(); // somebody changed it
+    if (request === 'stop') setImmediate(() => this.end('it was asked to'));
+    if (request === 'ready' && this.#state !== 'ready') {
+      await new Promise<void>((resolve) => this.#attached.push(resolve));
+    }
+    return this.#status();
+  }
+
+  #status(): DaemonStatus {
+    const stats = this.#bridge?.stats;
+    return {
+      key: bridgeKey(this.#target),
+      target: this.#target.name,
+      id: this.#target.id,
+      pid: process.pid,
+      started: this.#started.toISOString(),
+      uptimeSeconds: Math.floor((Date.now() - this.#started.getTime()) / 1000),
+      state: this.#state,
+      runtime: this.#bridge?.info.runtime ?? '',
+      sockets: [...(this.#bridge?.info.sockets ?? [])],
+      warnings: [...(this.#agents?.warnings ?? []), ...(this.#bridge?.info.warnings ?? [])],
+      options: this.#options,
+      sessions: {
+        open: stats?.streams.open ?? 0,
+        total: this.#before.sessions + (stats?.streams.total ?? 0),
+      },
+      bytes: {
+        toHost: this.#before.toHost + (stats?.bytes.received ?? 0),
+        toTarget: this.#before.toTarget + (stats?.bytes.sent ?? 0),
+      },
+      waiting: this.#journal.waiting() ?? null,
+      lastOperation: this.#journal.lastOperation ?? null,
+      lastError: this.#lastError,
+    };
+  }
+
+  readonly #say = (message: string, level: LogLevel): void => {
+    if (!this.#verbose && QUIET.has(level)) return;
+    this.#log.say(message, level);
+    this.#echo(message);
+  };
+
+  /** A daemon whose control socket is gone (a runtime directory that was removed) can't be found any more. */
+  #watchPlace(control: Claim): FSWatcher | undefined {
+    try {
+      const watcher = watch(dirname(this.#files.control), () => {
+        if (!control.holds() && !this.#ending.signal.aborted) this.end('its control socket was removed');
+      });
+      return watcher.on('error', () => {});
+    } catch {
+      return undefined; // no watches left on this machine: it stays until it is told otherwise
+    }
+  }
+
+  #writePid(): void {
+    writeFileSync(this.#files.pid, `${process.pid}\n`, { mode: 0o600 });
+  }
+
+  /** Puts away what this daemon made; a PID file that another one wrote stays. */
+  #leave(control: Claim): void {
+    if (readPid(this.#files.pid) === process.pid) rmSync(this.#files.pid, { force: true });
+    control.release();
+  }
+}
+
+/** The PID in a file, if there is one. It proves nothing: only the control socket does. */
+export function readPid(path: string): number | undefined {
+  try {
+    const pid = Number(readFileSync(path, 'latin1').trim());
+    return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function alreadyRunning(target: Target): BridgeError {
+  return new BridgeError('DAEMON_FAILED', {
+    what: `can't start a bridge to ${target.name}`,
+    why: 'another one runs already',
+    fix: 'Use that one, or end it with `gpg-bridge down`.',
+  });
+}

@@ -1,0 +1,36 @@
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { tempDir } from '../../../../test/support/temp.ts';
+import { LogFile } from './log-file.ts';
+
+describe('LogFile', () => {
+  it('has one JSON object a line, for its owner alone', async () => {
+    const path = join(await tempDir(), 'log');
+    const log = new LogFile(path);
+    log.say('a "line"\nof two', 'warn');
+    log.append({ time: 't', session: 1, command: 'PKSIGN', outcome: 'ok', durationMs: 3 });
+    const lines = (await readFile(path, 'utf8')).trimEnd().split('\n');
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { level: 'warn', message: 'a "line"\nof two', time: expect.stringMatching(/^\d{4}-.*Z$/) },
+      { session: 1, command: 'PKSIGN', outcome: 'ok', durationMs: 3 },
+    ]);
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+  });
+
+  it('goes on where another left off, and keeps to a size', async () => {
+    const path = join(await tempDir(), 'log');
+    const line = 'x'.repeat(1024 * 1024);
+    for (let round = 0; round < 3; round++) {
+      const log = new LogFile(path);
+      for (let count = 0; count < 3; count++) log.say(line, 'info');
+    }
+    expect((await stat(path)).size).toBeLessThan(5.5 * 1024 * 1024);
+    expect((await stat(`${path}.1`)).size).toBeLessThan(5.5 * 1024 * 1024);
+  });
+
+  it('does not mind a disk that takes nothing', async () => {
+    const log = new LogFile(join(await tempDir(), 'none', 'log'));
+    expect(() => log.say('lost', 'info')).not.toThrow();
+  });
+});

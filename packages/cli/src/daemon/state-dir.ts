@@ -1,0 +1,101 @@
+import { chmodSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { BridgeError } from '@gpg-bridge/core/errors';
+
+/** The files of one bridge. */
+export interface BridgeFiles {
+  pid: string;
+  control: string;
+  log: string;
+  /** Held by whoever is starting the bridge. */
+  lock: string;
+}
+
+/** What a bridge's files, and those that come and go with them, are called. */
+const OWN_NAME = /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock)(?:\.[x1])?|\.[0-9a-z]{1,8})$/;
+/** Bytes of a socket's path on macOS, which has the fewest; the longest name here is `HASH.lock.x`. */
+const MAX_SOCKET_PATH = 103;
+const LONGEST_ENDING = '.lock.x';
+
+/** Where the bridges' files are: `$GPG_BRIDGE_STATE_DIR`, else the runtime directory, else under the home. */
+export function stateDirectory(env: NodeJS.ProcessEnv = process.env): string {
+  if (env.GPG_BRIDGE_STATE_DIR) return resolve(env.GPG_BRIDGE_STATE_DIR);
+  if (env.XDG_RUNTIME_DIR) return resolve(env.XDG_RUNTIME_DIR, 'gpg-bridge');
+  return resolve(env.XDG_STATE_HOME || join(env.HOME || homedir(), '.local', 'state'), 'gpg-bridge');
+}
+
+/**
+ * Makes sure that the directory is there and nobody else can look into it. One that is laxer is tightened
+ * if nothing of anybody else's is in it.
+ */
+export function ensureStateDirectory(directory: string): void {
+  try {
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    const { uid, mode } = statSync(directory);
+    if (process.getuid && uid !== process.getuid()) throw new Error('it belongs to another user');
+    if ((mode & 0o077) === 0 || process.platform === 'win32') return;
+    if (!readdirSync(directory).every((name) => OWN_NAME.test(name))) {
+      throw new Error(`others may look into it (mode ${(mode & 0o777).toString(8)}), and it has other files`);
+    }
+    chmodSync(directory, 0o700);
+  } catch (error) {
+    throw unusable(
+      directory,
+      (error as Error).message,
+      'Make it a directory of your own with mode 0700, or set GPG_BRIDGE_STATE_DIR to another.',
+      error,
+    );
+  }
+}
+
+/**
+ * The files of the bridge to one target and user. The name is a short hash, since a socket's path has
+ * 104 bytes on some systems and a target's name any number.
+ */
+export function bridgeFiles(directory: string, key: string): BridgeFiles {
+  return filesAt(join(directory, shortHash(key)));
+}
+
+/** The files that lie beside a PID file. */
+export function filesBeside(pidFile: string): BridgeFiles {
+  return filesAt(resolve(pidFile).replace(/\.pid$/, ''));
+}
+
+/** The control sockets of all bridges in a directory, of dead ones too. */
+export function controlSockets(directory: string): string[] {
+  try {
+    return readdirSync(directory)
+      .filter((name) => name.endsWith('.sock'))
+      .map((name) => join(directory, name));
+  } catch {
+    return []; // no directory, no bridges
+  }
+}
+
+function filesAt(stem: string): BridgeFiles {
+  if (Buffer.byteLength(stem) + LONGEST_ENDING.length > MAX_SOCKET_PATH && process.platform !== 'win32') {
+    throw unusable(
+      dirname(stem),
+      `its path is too long for a socket (${MAX_SOCKET_PATH} bytes)`,
+      'Set GPG_BRIDGE_STATE_DIR to a shorter one.',
+    );
+  }
+  return { pid: `${stem}.pid`, control: `${stem}.sock`, log: `${stem}.log`, lock: `${stem}.lock` };
+}
+
+/** FNV-1a of 64 bits. It only has to tell apart one person's targets; node:crypto takes long to load. */
+function shortHash(text: string): string {
+  let hash = 0xcbf29ce484222325n;
+  for (const byte of Buffer.from(text)) hash = ((hash ^ BigInt(byte)) * 0x100000001b3n) & 0xffffffffffffffffn;
+  return hash.toString(16).padStart(16, '0');
+}
+
+function unusable(directory: string, why: string, fix: string, cause?: unknown): BridgeError {
+  return new BridgeError('STATE_DIR_UNUSABLE', {
+    what: `can't keep state in ${directory}`,
+    why,
+    fix,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

@@ -1,0 +1,143 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
+import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
+import { noLog } from '@gpg-bridge/core/log';
+import { importPublicKeys } from '@gpg-bridge/core/remote/keyring';
+import { startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
+import { Bridge } from '../bridge/bridge.ts';
+import { Journal } from '../bridge/journal.ts';
+import { localTarget } from '../targets/commands.ts';
+import { medianOverCommands, medianOverSocket } from './round-trips.ts';
+import type { Sandbox } from './sandbox.ts';
+
+const PERSON = 'Ada Demo <ada@example.org>';
+
+/** How the demo tells what it does: a step that begins, and facts about it. */
+export interface Narrator {
+  step(text: string): void;
+  fact(text: string): void;
+  table(rows: readonly (readonly [what: string, time: string])[]): void;
+}
+
+/** The host: a home of GnuPG with a throw-away key and its agent. */
+interface Host {
+  env: NodeJS.ProcessEnv;
+  fingerprint: string;
+  directMicroseconds: number;
+}
+
+/** Signs a commit across both carriers, each into a home of its own, and verifies it. */
+export async function runDemo(sandbox: Sandbox, tell: Narrator): Promise<void> {
+  const host = await makeHost(sandbox, tell);
+  await overCommands(sandbox, host, tell);
+  await overStdio(sandbox, host, tell);
+}
+
+async function makeHost(sandbox: Sandbox, tell: Narrator): Promise<Host> {
+  tell.step('On the host: a GNUPGHOME with a throw-away key, and its gpg-agent');
+  const env = await sandbox.home('host');
+  await sandbox.run(
+    'gpg',
+    ['--batch', '--passphrase', '', '--quick-gen-key', PERSON, 'ed25519', 'sign', '1d'],
+    env,
+  );
+  const listing = await sandbox.run('gpg', ['--batch', '--with-colons', '--list-secret-keys'], env);
+  const fingerprint = /^fpr:+([0-9A-F]+):/m.exec(listing)?.[1] ?? '';
+  const agent = new HostGpgAgent({ env });
+  (await agent.connect()).socket.destroy(); // checked to be the restricted socket
+  const path = await agent.socketPath();
+  tell.fact(`key ${fingerprint}`);
+  tell.fact(`agent's restricted socket ${path}`);
+  return { env, fingerprint, directMicroseconds: await medianOverSocket(path) };
+}
+
+/** Carrier (a): RequestProxy and AgentProxy, as the two VS Code extensions join them. */
+async function overCommands(sandbox: Sandbox, host: Host, tell: Narrator): Promise<void> {
+  tell.step('Bridge 1: RequestProxy and AgentProxy, as in VS Code');
+  const env = await sandbox.home('vscode');
+  const agentProxy = new AgentProxy({ env: host.env });
+  const { keys, trust } = await agentProxy.exportPublicKeys('pairs');
+  await importPublicKeys({ keys: Buffer.from(keys, 'base64'), trust }, { env });
+  const requestProxy = await startRequestProxy({ env }, { commandExecutor: agentProxy });
+  try {
+    tell.fact(`target's socket ${requestProxy.socketPath}`);
+    await signAndVerify(sandbox, 'one', env, host, tell);
+    const proxied = await medianOverCommands(agentProxy);
+    const whole = await medianOverSocket(requestProxy.socketPath);
+    tell.table([
+      ['gpg-agent itself', micro(host.directMicroseconds)],
+      ['+ AgentProxy (host end)', micro(proxied - host.directMicroseconds)],
+      ['+ RequestProxy (target end)', micro(whole - proxied)],
+      ['one round trip, all in all', micro(whole)],
+    ]);
+  } finally {
+    await requestProxy.stop();
+    await agentProxy.stop();
+  }
+}
+
+/** Carrier (b): a socket server in a process of its own, as `gpg-bridge up` starts it in a target. */
+async function overStdio(sandbox: Sandbox, host: Host, tell: Narrator): Promise<void> {
+  tell.step('Bridge 2: a socket server over stdin and stdout, as `gpg-bridge up` uses it');
+  const env = await sandbox.home('local');
+  const bridge = await Bridge.start({
+    target: await localTarget(env.GNUPGHOME ?? ''),
+    gpg: new HostGpgAgent({ env: host.env }),
+    hostEnv: host.env,
+    keys: 'pairs',
+    journal: new Journal(() => {}),
+    log: noLog,
+  });
+  try {
+    const path = bridge.info.sockets[0]?.path ?? '';
+    tell.fact(`target's socket ${path}, served by ${bridge.info.runtime}`);
+    await signAndVerify(sandbox, 'two', env, host, tell);
+    const whole = await medianOverSocket(path);
+    tell.table([
+      ['gpg-agent itself', micro(host.directMicroseconds)],
+      ['+ the bridge: socket server, pipe, host end', micro(whole - host.directMicroseconds)],
+      ['one round trip, all in all', micro(whole)],
+    ]);
+  } finally {
+    await bridge.stop();
+  }
+}
+
+async function signAndVerify(
+  sandbox: Sandbox,
+  name: string,
+  env: NodeJS.ProcessEnv,
+  host: Host,
+  tell: Narrator,
+): Promise<void> {
+  const repository = join(sandbox.directory, name);
+  await mkdir(repository);
+  const git = (...args: string[]) =>
+    sandbox.run(
+      'git',
+      ['-C', repository, '-c', 'user.name=Ada Demo', '-c', 'user.email=ada@example.org', ...args],
+      env,
+    );
+  await git('init', '--quiet');
+  const start = process.hrtime.bigint();
+  await git(
+    '-c',
+    `user.signingkey=${host.fingerprint}`,
+    'commit',
+    '--quiet',
+    '--allow-empty',
+    '-S',
+    '-m',
+    'Signed from afar',
+  );
+  const took = Number(process.hrtime.bigint() - start) / 1e6;
+  await git('verify-commit', 'HEAD'); // fails the demo if the signature is not good
+  const [verdict, signer] = (await git('log', '-1', '--format=%G?%n%GF')).split('\n');
+  tell.fact(`git commit -S took ${took.toFixed(0)} ms`);
+  tell.fact(`git verify-commit: ${verdict === 'G' ? 'good signature' : `verdict ${verdict}`} by ${signer}`);
+}
+
+function micro(microseconds: number): string {
+  return `${Math.max(0, microseconds).toFixed(0)} µs`;
+}

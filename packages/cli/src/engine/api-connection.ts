@@ -1,0 +1,163 @@
+import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
+import type { Socket } from 'node:net';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import type { EngineKind } from './engine.ts';
+
+/** What the engine answered to one request. */
+export interface ApiAnswer {
+  status: number;
+  /** The parsed JSON, or undefined when there is none. */
+  body: unknown;
+}
+
+/** A connection that has become a raw byte stream, with what arrived together with the answer. */
+export interface UpgradedConnection {
+  socket: Socket;
+  head: Buffer;
+}
+
+/** An engine that says nothing for so long is stuck: every request here is answered without waiting. */
+const ANSWER_TIMEOUT_MS = 30_000;
+
+/** Descriptions of containers with a long configuration have some tens of KiB. */
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+
+/** HTTP over an engine's local socket. One connection a request: nothing is held while a bridge is idle. */
+export class ApiConnection {
+  constructor(
+    readonly kind: EngineKind,
+    readonly socketPath: string,
+    private readonly answerTimeoutMs = ANSWER_TIMEOUT_MS,
+  ) {}
+
+  /** One request and its whole answer, whatever its status. */
+  async request(method: 'GET' | 'POST', path: string, body?: unknown): Promise<ApiAnswer> {
+    const sent = this.send(method, path, body);
+    return readAnswer(await this.responseTo(sent), this.kind);
+  }
+
+  /** A request whose answer goes on and on; resolves once it has begun. */
+  async stream(path: string): Promise<IncomingMessage> {
+    const sent = this.send('GET', path);
+    const response = await this.responseTo(sent);
+    if (response.statusCode === 200) return response;
+    throw unexpectedAnswer(this.kind, 'the request for events', await readAnswer(response, this.kind));
+  }
+
+  /** Asks for the connection itself as a byte stream; an answer that denies it is returned instead. */
+  upgrade(path: string, body: unknown): Promise<UpgradedConnection | ApiAnswer> {
+    const sent = this.send('POST', path, body, { Connection: 'Upgrade', Upgrade: 'tcp' });
+    return new Promise((resolve, reject) => {
+      sent.once('upgrade', (_response, socket: Socket, head) => {
+        socket.setTimeout(0);
+        resolve({ socket, head });
+      });
+      sent.once('response', (response) => readAnswer(response, this.kind).then(resolve, reject));
+      sent.once('error', (error) => reject(this.unreachable(error)));
+    });
+  }
+
+  private send(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): ClientRequest {
+    const payload = body === undefined ? undefined : JSON.stringify(body);
+    const options: RequestOptions = {
+      socketPath: this.socketPath,
+      method,
+      path,
+      agent: false,
+      headers: {
+        Host: 'engine',
+        ...(payload === undefined
+          ? {}
+          : { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(payload) }),
+        ...headers,
+      },
+    };
+    const sent = request(options);
+    sent.setTimeout(this.answerTimeoutMs, () =>
+      sent.destroy(new Error(`it did not answer within ${this.answerTimeoutMs / 1000} s`)),
+    );
+    sent.end(payload);
+    return sent;
+  }
+
+  private responseTo(sent: ClientRequest): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      sent.once('response', (response) => {
+        sent.setTimeout(0);
+        resolve(response);
+      });
+      sent.on('error', (error) => reject(this.unreachable(error)));
+    });
+  }
+
+  private unreachable(error: NodeJS.ErrnoException): BridgeError {
+    const fix =
+      error.code === 'EACCES'
+        ? `Run as a user who may use ${this.socketPath}, for example as a member of its group.`
+        : `Start ${this.kind}, or point ${HOST_VARIABLES[this.kind]} to where it is.`;
+    return new BridgeError('ENGINE_UNREACHABLE', {
+      what: `${this.kind} can't be reached at ${this.socketPath}`,
+      why: REASONS[error.code ?? ''] ?? error.message,
+      fix,
+      cause: error,
+    });
+  }
+}
+
+/** The variable that says where each engine is. */
+export const HOST_VARIABLES: Record<EngineKind, string> = { docker: 'DOCKER_HOST', podman: 'CONTAINER_HOST' };
+
+const REASONS: Record<string, string> = {
+  ENOENT: 'there is no such socket',
+  ECONNREFUSED: 'nothing listens there',
+  EACCES: 'permission denied',
+};
+
+/** The error for an answer that nothing sensible can be made of; names what the engine said. */
+export function unexpectedAnswer(kind: EngineKind, what: string, answer: ApiAnswer): BridgeError {
+  return new BridgeError('ENGINE_FAILED', {
+    what: `${kind} refused ${what}`,
+    why: engineMessage(answer),
+    fix: `See the log of ${kind}.`,
+  });
+}
+
+/** The engine's own words in an error answer. */
+export function engineMessage({ status, body }: ApiAnswer): string {
+  const { message } = (body ?? {}) as { message?: unknown };
+  const words = typeof message === 'string' ? message.trim().replace(/\.$/, '') : '';
+  return words || `HTTP status ${status}`;
+}
+
+async function readAnswer(response: IncomingMessage, kind: EngineKind): Promise<ApiAnswer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      length += chunk.length;
+      if (length > MAX_ANSWER_BYTES) throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    throw new BridgeError('ENGINE_FAILED', {
+      what: `${kind} did not finish its answer`,
+      why: error instanceof Error ? error.message : String(error),
+      fix: `See whether ${kind} is being stopped, and try again.`,
+      cause: error,
+    });
+  }
+  return { status: response.statusCode ?? 0, body: parseJson(Buffer.concat(chunks).toString()) };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,121 @@
+import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { ApiConnection, engineMessage, unexpectedAnswer } from './api-connection.ts';
+import { ApiExecStream } from './api-exec-stream.ts';
+import { checkContainerName, containerNotFound, containerNotRunning } from './container-errors.ts';
+import { parseContainerInfo } from './container-info.ts';
+import type {
+  ContainerInfo,
+  Engine,
+  EngineKind,
+  EventFilter,
+  ExecOptions,
+  ExecStream,
+  ExitInfo,
+} from './engine.ts';
+import { eventNames, eventStream } from './event-stream.ts';
+
+/** Options for `ApiEngine`. */
+export interface ApiEngineOptions {
+  answerTimeoutMs?: number;
+}
+
+/** The engine notes a command's exit status a moment after its stream has ended: asked again after these. */
+const EXIT_STATUS_DELAYS_MS = [0, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
+
+/**
+ * An engine reached over its local socket, without any process in between. Paths carry no API version:
+ * what is used here has not changed since 1.24, and newer engines refuse versions that are too old.
+ */
+export class ApiEngine implements Engine {
+  readonly way = 'api';
+  private readonly connection: ApiConnection;
+
+  constructor(
+    readonly kind: EngineKind,
+    readonly socketPath: string,
+    options: ApiEngineOptions = {},
+  ) {
+    this.connection = new ApiConnection(kind, socketPath, options.answerTimeoutMs);
+  }
+
+  async ping(): Promise<void> {
+    const answer = await this.connection.request('GET', '/_ping');
+    if (answer.status !== 200) throw unexpectedAnswer(this.kind, 'to be asked', answer);
+  }
+
+  async inspectContainer(nameOrId: string): Promise<ContainerInfo> {
+    checkContainerName(this.kind, nameOrId);
+    const answer = await this.connection.request('GET', `/containers/${encodeURIComponent(nameOrId)}/json`);
+    if (answer.status === 200) return parseContainerInfo(this.kind, answer.body);
+    throw containerNotFound(this.kind, nameOrId, engineMessage(answer));
+  }
+
+  async exec(container: string, argv: readonly string[], options: ExecOptions = {}): Promise<ExecStream> {
+    checkContainerName(this.kind, container);
+    const execId = await this.createExec(container, argv, options);
+    const started = await this.connection.upgrade(`/exec/${execId}/start`, { Detach: false, Tty: false });
+    if ('socket' in started) {
+      return new ApiExecStream(started.socket, started.head, () => this.exitInfo(execId));
+    }
+    throw this.execRefused(container, started);
+  }
+
+  async events(filter: EventFilter): Promise<Readable> {
+    const query = new URLSearchParams({
+      filters: JSON.stringify({
+        type: ['container'],
+        container: [filter.container],
+        event: eventNames(this.kind, filter),
+      }),
+    });
+    // Docker listens before it answers. Podman answers first, so it is told from when on; its clock is ours.
+    if (this.kind === 'podman') query.set('since', new Date().toISOString());
+    const response = await this.connection.stream(`/events?${query}`);
+    return eventStream(response, filter, () => response.destroy());
+  }
+
+  private async createExec(
+    container: string,
+    argv: readonly string[],
+    options: ExecOptions,
+  ): Promise<string> {
+    const answer = await this.connection.request(
+      'POST',
+      `/containers/${encodeURIComponent(container)}/exec`,
+      {
+        AttachStdin: true,
+        AttachStdout: true,
+        AttachStderr: true,
+        Tty: false,
+        Cmd: argv,
+        Env: Object.entries(options.env ?? {}).map(([name, value]) => `${name}=${value}`),
+        ...(options.user === undefined ? {} : { User: options.user }),
+      },
+    );
+    const { Id } = (answer.body ?? {}) as { Id?: string };
+    if (answer.status === 201 && Id) return Id;
+    throw this.execRefused(container, answer);
+  }
+
+  private execRefused(container: string, answer: { status: number; body: unknown }): Error {
+    if (answer.status === 404) return containerNotFound(this.kind, container, engineMessage(answer));
+    // Stopped or paused; Podman says 500 for a container that is not running.
+    if (answer.status === 409 || /not running|state improper/i.test(engineMessage(answer))) {
+      return containerNotRunning(this.kind, container, engineMessage(answer));
+    }
+    return unexpectedAnswer(this.kind, 'to run a command in the container', answer);
+  }
+
+  private async exitInfo(execId: string): Promise<ExitInfo> {
+    const unknown: ExitInfo = { status: null, signal: null };
+    for (const wait of EXIT_STATUS_DELAYS_MS) {
+      if (wait > 0) await delay(wait);
+      const answer = await this.connection.request('GET', `/exec/${execId}/json`).catch(() => undefined);
+      if (answer?.status !== 200) return unknown; // the container or the engine is gone
+      const { Running, ExitCode } = answer.body as { Running?: boolean; ExitCode?: number | null };
+      if (!Running) return { status: ExitCode ?? null, signal: null };
+    }
+    return unknown;
+  }
+}

@@ -1,0 +1,188 @@
+import { createHash } from 'node:crypto';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { tempDir } from '../../../../test/support/temp.ts';
+import { type DiscoveryOptions, discoverEndpoint } from './endpoint.ts';
+import type { EngineKind } from './engine.ts';
+
+/** A machine with nothing on it: a home, a runtime directory, and no system sockets. */
+class Machine {
+  private constructor(readonly root: string) {}
+
+  static async create(): Promise<Machine> {
+    return new Machine(await tempDir());
+  }
+
+  get configDir(): string {
+    return join(this.root, '.docker');
+  }
+
+  path(name: string): string {
+    return join(this.root, name);
+  }
+
+  discover(kind: EngineKind, env: NodeJS.ProcessEnv = {}) {
+    const options: DiscoveryOptions = {
+      env: { XDG_RUNTIME_DIR: this.path('run'), ...env },
+      home: this.root,
+      systemSockets: { docker: this.path('system-docker.sock'), podman: this.path('system-podman.sock') },
+    };
+    return discoverEndpoint(kind, options);
+  }
+
+  async listen(name: string): Promise<string> {
+    const path = this.path(name);
+    await mkdir(dirname(path), { recursive: true });
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+    onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())));
+    return path;
+  }
+
+  async setCurrentContext(name: string, configDir = this.configDir): Promise<void> {
+    await mkdir(configDir, { recursive: true });
+    await writeFile(join(configDir, 'config.json'), JSON.stringify({ auths: {}, currentContext: name }));
+  }
+
+  async addContext(name: string, meta: unknown, configDir = this.configDir): Promise<void> {
+    const digest = createHash('sha256').update(name).digest('hex');
+    const dir = join(configDir, 'contexts/meta', digest);
+    await mkdir(dir, { recursive: true });
+    await writeFile(join(dir, 'meta.json'), typeof meta === 'string' ? meta : JSON.stringify(meta));
+  }
+}
+
+const contextAt = (host: string) => ({ Name: 'any', Metadata: {}, Endpoints: { docker: { Host: host } } });
+
+describe('discoverEndpoint for docker', () => {
+  it('takes the Unix socket that DOCKER_HOST names, before any context', async () => {
+    const machine = await Machine.create();
+    await machine.addContext('work', contextAt('unix:///work.sock'));
+    expect(
+      await machine.discover('docker', { DOCKER_HOST: 'unix:///my.sock', DOCKER_CONTEXT: 'work' }),
+    ).toEqual({ way: 'api', socketPath: '/my.sock', from: 'DOCKER_HOST' });
+  });
+
+  it.each(['tcp://10.0.0.1:2376', 'ssh://me@there', 'npipe:////./pipe/docker_engine', 'unix://relative'])(
+    'leaves DOCKER_HOST=%s to the command',
+    async (host) => {
+      const machine = await Machine.create();
+      await machine.listen('system-docker.sock');
+      expect(await machine.discover('docker', { DOCKER_HOST: host })).toEqual({
+        way: 'command',
+        from: 'DOCKER_HOST',
+      });
+    },
+  );
+
+  it('takes DOCKER_CONTEXT before the current context', async () => {
+    const machine = await Machine.create();
+    await machine.setCurrentContext('home');
+    await machine.addContext('home', contextAt('unix:///home.sock'));
+    await machine.addContext('work', contextAt('unix:///work.sock'));
+    expect(await machine.discover('docker', { DOCKER_CONTEXT: 'work' })).toMatchObject({
+      socketPath: '/work.sock',
+    });
+    expect(await machine.discover('docker')).toMatchObject({ socketPath: '/home.sock' });
+  });
+
+  it('looks for contexts in DOCKER_CONFIG', async () => {
+    const machine = await Machine.create();
+    const configDir = machine.path('elsewhere');
+    await machine.setCurrentContext('work', configDir);
+    await machine.addContext('work', contextAt('ssh://me@there'), configDir);
+    expect(await machine.discover('docker', { DOCKER_CONFIG: configDir })).toEqual({
+      way: 'command',
+      from: 'docker context work',
+    });
+  });
+
+  it('takes the system socket, also when the context is `default`', async () => {
+    const machine = await Machine.create();
+    await machine.setCurrentContext('default');
+    await machine.listen('run/docker.sock');
+    const socketPath = await machine.listen('system-docker.sock');
+    expect(await machine.discover('docker')).toMatchObject({ way: 'api', socketPath });
+  });
+
+  it('takes the rootless socket when there is no system socket', async () => {
+    const machine = await Machine.create();
+    const socketPath = await machine.listen('run/docker.sock');
+    expect(await machine.discover('docker')).toMatchObject({ way: 'api', socketPath });
+  });
+
+  it('leaves everything to the command when no socket is there', async () => {
+    const machine = await Machine.create();
+    expect(await machine.discover('docker')).toMatchObject({ way: 'command' });
+  });
+
+  it('says that a context is not there', async () => {
+    const machine = await Machine.create();
+    await expect(machine.discover('docker', { DOCKER_CONTEXT: 'gone' })).rejects.toMatchObject({
+      code: 'ENGINE_UNREACHABLE',
+      what: 'docker context "gone" not found',
+    });
+  });
+
+  it.each([
+    ['no host', '{"Endpoints":{"docker":{}}}', 'names no docker host'],
+    ['broken JSON', '{', 'JSON'],
+    ['no object', '3', 'no JSON object'],
+  ])('says what is wrong with a context of %s', async (_case, meta, why) => {
+    const machine = await Machine.create();
+    await machine.addContext('odd', meta);
+    const failure = machine.discover('docker', { DOCKER_CONTEXT: 'odd' });
+    await expect(failure).rejects.toMatchObject({
+      code: 'ENGINE_UNREACHABLE',
+      why: expect.stringContaining(why),
+    });
+  });
+
+  it('says that the configuration is broken', async () => {
+    const machine = await Machine.create();
+    await mkdir(machine.configDir);
+    await writeFile(join(machine.configDir, 'config.json'), 'currentContext: work');
+    await expect(machine.discover('docker')).rejects.toMatchObject({ code: 'ENGINE_UNREACHABLE' });
+  });
+
+  it('passes over a socket that may not be used', async () => {
+    const machine = await Machine.create();
+    const closed = await machine.listen('system-docker.sock');
+    await chmod(closed, 0);
+    const rootless = await machine.listen('run/docker.sock');
+    // For root every socket may be used.
+    const expected = process.getuid?.() === 0 ? closed : rootless;
+    expect(await machine.discover('docker')).toMatchObject({ socketPath: expected });
+  });
+});
+
+describe('discoverEndpoint for podman', () => {
+  it('takes CONTAINER_HOST first', async () => {
+    const machine = await Machine.create();
+    await machine.listen('run/podman/podman.sock');
+    expect(await machine.discover('podman', { CONTAINER_HOST: 'unix:///p.sock' })).toMatchObject({
+      socketPath: '/p.sock',
+    });
+    expect(await machine.discover('podman', { CONTAINER_HOST: 'ssh://core@there/run/p.sock' })).toEqual({
+      way: 'command',
+      from: 'CONTAINER_HOST',
+    });
+  });
+
+  it('takes the rootless socket, then the system socket, then the command', async () => {
+    const machine = await Machine.create();
+    expect(await machine.discover('podman')).toMatchObject({ way: 'command' });
+    const system = await machine.listen('system-podman.sock');
+    expect(await machine.discover('podman')).toMatchObject({ socketPath: system });
+    const rootless = await machine.listen('run/podman/podman.sock');
+    expect(await machine.discover('podman')).toMatchObject({ socketPath: rootless });
+  });
+
+  it('is not concerned by what is meant for docker', async () => {
+    const machine = await Machine.create();
+    const env = { DOCKER_HOST: 'unix:///my.sock', DOCKER_CONTEXT: 'gone' };
+    expect(await machine.discover('podman', env)).toMatchObject({ way: 'command' });
+  });
+});

@@ -1,0 +1,139 @@
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { access, readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import type { EngineKind } from './engine.ts';
+
+/** Where an engine is, and who said so. */
+export type Endpoint =
+  | { way: 'api'; socketPath: string; from: string }
+  /** Reached by the engine's own command; `from` says why. */
+  | { way: 'command'; from: string };
+
+/** What discovery looks at; a test gives its own. */
+export interface DiscoveryOptions {
+  env?: NodeJS.ProcessEnv;
+  home?: string;
+  /** The well-known sockets of the machine's own engines. */
+  systemSockets?: Partial<Record<EngineKind, string>>;
+}
+
+const SYSTEM_SOCKETS: Record<EngineKind, string> = {
+  docker: '/var/run/docker.sock',
+  podman: '/run/podman/podman.sock',
+};
+
+/** The context that stands for "no context": the variables and the well-known places. */
+const DEFAULT_CONTEXT = 'default';
+
+interface Surroundings {
+  env: NodeJS.ProcessEnv;
+  home: string;
+  systemSocket: string;
+}
+
+/**
+ * Finds an engine as its own command would. Only a local Unix socket is spoken to directly; TLS, ssh and
+ * Windows pipes, which have no half-close, are left to the command.
+ */
+export function discoverEndpoint(kind: EngineKind, options: DiscoveryOptions = {}): Promise<Endpoint> {
+  const surroundings: Surroundings = {
+    env: options.env ?? process.env,
+    home: options.home ?? homedir(),
+    systemSocket: options.systemSockets?.[kind] ?? SYSTEM_SOCKETS[kind],
+  };
+  return kind === 'docker' ? discoverDocker(surroundings) : discoverPodman(surroundings);
+}
+
+/** The order is the docker command's: DOCKER_HOST, DOCKER_CONTEXT, the current context, the default. */
+async function discoverDocker({ env, home, systemSocket }: Surroundings): Promise<Endpoint> {
+  if (env.DOCKER_HOST) return endpointOf(env.DOCKER_HOST, 'DOCKER_HOST');
+  const configDir = env.DOCKER_CONFIG || join(home, '.docker');
+  const context = env.DOCKER_CONTEXT || (await currentContext(configDir));
+  if (context && context !== DEFAULT_CONTEXT) {
+    return endpointOf(await contextHost(configDir, context), `docker context ${context}`);
+  }
+  return firstUsable([systemSocket, inRuntimeDir(env, 'docker.sock')]);
+}
+
+async function discoverPodman({ env, systemSocket }: Surroundings): Promise<Endpoint> {
+  if (env.CONTAINER_HOST) return endpointOf(env.CONTAINER_HOST, 'CONTAINER_HOST');
+  // Without a service Podman needs none: its command works on the store itself.
+  return firstUsable([inRuntimeDir(env, 'podman/podman.sock'), systemSocket]);
+}
+
+function endpointOf(host: string, from: string): Endpoint {
+  const unix = /^unix:\/\/(\/.*)$/.exec(host);
+  return unix ? { way: 'api', socketPath: unix[1]!, from } : { way: 'command', from };
+}
+
+async function firstUsable(candidates: readonly (string | undefined)[]): Promise<Endpoint> {
+  for (const socketPath of candidates) {
+    if (socketPath && (await isUsable(socketPath)))
+      return { way: 'api', socketPath, from: 'its usual place' };
+  }
+  return { way: 'command', from: 'no socket that may be used at the usual places' };
+}
+
+function isUsable(path: string): Promise<boolean> {
+  return access(path, constants.R_OK | constants.W_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+function inRuntimeDir(env: NodeJS.ProcessEnv, name: string): string | undefined {
+  return env.XDG_RUNTIME_DIR ? join(env.XDG_RUNTIME_DIR, name) : undefined;
+}
+
+async function currentContext(configDir: string): Promise<string | undefined> {
+  const path = join(configDir, 'config.json');
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+  const { currentContext: name } = parseObject(text, path) as { currentContext?: unknown };
+  return typeof name === 'string' ? name : undefined;
+}
+
+/** A context is kept in a directory named by the SHA-256 of its name. */
+async function contextHost(configDir: string, context: string): Promise<string> {
+  const digest = createHash('sha256').update(context).digest('hex');
+  const path = join(configDir, 'contexts', 'meta', digest, 'meta.json');
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (cause) {
+    throw contextError(`docker context ${JSON.stringify(context)} not found`, `there is no ${path}`, cause);
+  }
+  const meta = parseObject(text, path) as { Endpoints?: { docker?: { Host?: unknown } } };
+  const host = meta.Endpoints?.docker?.Host;
+  if (typeof host === 'string' && host) return host;
+  throw contextError(
+    `docker context ${JSON.stringify(context)} is of no use`,
+    `${path} names no docker host`,
+  );
+}
+
+function parseObject(text: string, path: string): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null) return value;
+    throw new SyntaxError('it is no JSON object');
+  } catch (cause) {
+    throw contextError(`${path} can't be read`, (cause as Error).message, cause);
+  }
+}
+
+function contextError(what: string, why: string, cause?: unknown): BridgeError {
+  return new BridgeError('ENGINE_UNREACHABLE', {
+    what,
+    why,
+    fix: 'See `docker context ls`, and choose one with `docker context use` or DOCKER_HOST.',
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

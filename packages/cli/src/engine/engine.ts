@@ -1,0 +1,80 @@
+import type { Readable, Writable } from 'node:stream';
+
+/** The engines that are spoken to; both have the same API and nearly the same command line. */
+export type EngineKind = 'docker' | 'podman';
+
+/** How an engine is reached: over the Engine API's local socket, or through its command. */
+export type EngineWay = 'api' | 'command';
+
+/** What there is to know about a container before a bridge is built to it. */
+export interface ContainerInfo {
+  /** The full id. */
+  id: string;
+  /** Without the leading slash that the API gives it. */
+  name: string;
+  running: boolean;
+  paused: boolean;
+  /** The user the container itself runs as, as given in its configuration; empty means root. */
+  user: string;
+}
+
+/** How a process ended. Neither is known when the container or the engine went away under it. */
+export interface ExitInfo {
+  status: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/**
+ * A command that runs in a target. `stdout` and `stderr` share one connection: both have to be read, or
+ * the one that is not stalls the other.
+ */
+export interface ExecStream {
+  /** Ending it half-closes: the command reads end of file, and its output still arrives. */
+  stdin: Writable;
+  stdout: Readable;
+  stderr: Readable;
+  /** Never rejects. */
+  exited: Promise<ExitInfo>;
+  /** Cuts the connection; the command loses its standard input. Engines have no way to signal it. */
+  kill(): void;
+}
+
+/** Who runs a command, with what. */
+export interface ExecOptions {
+  user?: string;
+  env?: Readonly<Record<string, string>>;
+}
+
+/** What happens to containers, of that which a bridge has to know. */
+export type ContainerEventAction = 'start' | 'die' | 'destroy' | 'pause' | 'unpause';
+
+/** Something that happened to a container. */
+export interface ContainerEvent {
+  action: ContainerEventAction;
+  /** The full id. */
+  id: string;
+}
+
+/** Which events to hear about: those of one container (full id), of these kinds. */
+export interface EventFilter {
+  container: string;
+  actions: readonly ContainerEventAction[];
+}
+
+/** A container engine, reached one way or the other. */
+export interface Engine {
+  readonly kind: EngineKind;
+  readonly way: EngineWay;
+  /** Rejects with ENGINE_UNREACHABLE unless the engine answers. */
+  ping(): Promise<void>;
+  /** Finds a container by name, id or the start of an id. */
+  inspectContainer(nameOrId: string): Promise<ContainerInfo>;
+  /** Starts a command without a terminal in a running container. */
+  exec(container: string, argv: readonly string[], options?: ExecOptions): Promise<ExecStream>;
+  /**
+   * A stream of `ContainerEvent` objects. Whatever happens after the promise resolved is in it: look at
+   * the container then, and no change is missed. It ends, without an error, when the engine goes away;
+   * destroy it when done.
+   */
+  events(filter: EventFilter): Promise<Readable>;
+}

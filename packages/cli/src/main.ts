@@ -1,0 +1,70 @@
+import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import { isCommand, parseCommand, usage } from './commands/parse.ts';
+import type { CommandName, ParsedCommand } from './commands/table.ts';
+import { VERSION } from './version.ts';
+
+/** Runs one command and returns its exit status. */
+type Run = (command: ParsedCommand) => Promise<number>;
+
+/** Each command's code, loaded when it is called: `status` shall not wait for what `up` needs. */
+const RUNNERS: Readonly<Record<CommandName, () => Promise<{ run: Run }>>> = {
+  up: () => import('./commands/up.ts'),
+  down: () => import('./commands/down.ts'),
+  status: () => import('./commands/status.ts'),
+  log: () => import('./commands/log.ts'),
+  env: () => import('./commands/env.ts'),
+  demo: () => import('./commands/demo.ts'),
+  completion: () => import('./commands/completion.ts'),
+  serve: () => import('./commands/serve.ts'),
+};
+
+async function main(words: readonly string[]): Promise<number> {
+  const [first, ...rest] = words;
+  if (first === undefined || first === '--help' || first === '-h' || first === 'help') {
+    const { commandHelp, generalHelp } = await import('./commands/help.ts');
+    const [about] = rest;
+    const text = first === 'help' && about && isCommand(about) ? commandHelp(about) : generalHelp();
+    process.stdout.write(`${text}\n`);
+    return first === undefined ? 2 : 0;
+  }
+  if (first === '--version' || first === '-V') {
+    process.stdout.write(`${VERSION}\n`);
+    return 0;
+  }
+  if (!isCommand(first)) throw usage(undefined, `there is no command '${first}'`);
+  const command = parseCommand(first, rest);
+  if (command.flags.help) {
+    const { commandHelp } = await import('./commands/help.ts');
+    process.stdout.write(`${commandHelp(first)}\n`);
+    return 0;
+  }
+  return (await RUNNERS[first]()).run(command);
+}
+
+function report(thrown: unknown, verbose: boolean): number {
+  const error: BridgeError = toBridgeError(
+    thrown,
+    'something unforeseen happened',
+    'Run it again with --verbose.',
+  );
+  // Other programs' words and a person's own may have line ends in them; an error is one line.
+  process.stderr.write(`gpg-bridge: ${error.message.replace(/[\x00-\x1f\x7f]+/g, ' ')}\n`);
+  if (verbose) process.stderr.write(`${error.code}\n${error.stack}\n${error.cause ?? ''}\n`);
+  return error.exitStatus;
+}
+
+// Whoever read our output may stop doing so (`gpg-bridge log X | head`).
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit();
+});
+
+const words = process.argv.slice(2);
+main(words).then(
+  (status) => {
+    process.exitCode = status;
+  },
+  (error: unknown) => {
+    process.exitCode = report(error, words.includes('--verbose'));
+  },
+);

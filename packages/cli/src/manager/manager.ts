@@ -1,0 +1,220 @@
+import { rmSync } from 'node:fs';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
+import { askDaemon, type DaemonStatus } from '../daemon/control.ts';
+import {
+  type BridgeFiles,
+  bridgeFiles,
+  controlSockets,
+  ensureStateDirectory,
+  filesBeside,
+  stateDirectory,
+} from '../daemon/state-dir.ts';
+import { resolveTarget } from '../targets/parse.ts';
+import { bridgeKey, type Target } from '../targets/target.ts';
+import type { BridgeInfo, BridgeOptions, SocketBridgeManager } from './types.ts';
+
+/** How a manager is set up; everything has a default. */
+export interface ManagerOptions {
+  stateDirectory?: string;
+  /** The gpg-bridge program that daemons run, where the manager is used by another one. */
+  program?: string;
+  /** Told what is going on, for a person who waits. */
+  progress?: (text: string) => void;
+  /** Gives up on a bridge that is being started. */
+  signal?: AbortSignal;
+}
+
+/** As long as a daemon itself waits for a slow target. */
+const READY_TIMEOUT_MS = 60_000;
+/** A daemon gives the target three seconds to put its sockets away. */
+const STOP_TIMEOUT_MS = 15_000;
+
+type Which = Pick<BridgeOptions, 'user' | 'exec'>;
+
+/** Starts, finds and ends bridges, each in a daemon of its own that outlives this process. */
+export class Manager implements SocketBridgeManager {
+  readonly #directory: string;
+  readonly #program: string | undefined;
+  readonly #progress: (text: string) => void;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(options: ManagerOptions = {}) {
+    this.#directory = options.stateDirectory ?? stateDirectory();
+    this.#program = options.program;
+    this.#progress = options.progress ?? (() => {});
+    this.#signal = options.signal;
+  }
+
+  /** Makes sure that a bridge with these options runs; returns when it is ready. */
+  async ensureBridge(spec: string | undefined, options: BridgeOptions = {}): Promise<BridgeInfo> {
+    const target = await resolveTarget(spec, options);
+    await target.check();
+    const files = bridgeFiles(this.#directory, bridgeKey(target));
+    let running = await runningDaemon(files, target);
+    if (running && sameOptions(running.options, options)) return this.#reuse(files, target, running);
+    ensureStateDirectory(this.#directory);
+    const lock = await this.#lock(files.lock);
+    try {
+      // Somebody else may have started it while we waited.
+      running = await runningDaemon(files, target);
+      if (running && sameOptions(running.options, options)) return await this.#reuse(files, target, running);
+      if (running) {
+        this.#progress(`restarting the bridge to ${target.name} with other options`);
+        await stopDaemon(files);
+      }
+      this.#progress(`connecting to ${target.name}`);
+      removeLeftovers(files);
+      // Not needed where a bridge runs already, and that shall be quick.
+      const { spawnDaemon } = await import('./spawn-daemon.ts');
+      const status = await spawnDaemon(target, files, options, this.#program, this.#signal);
+      return infoOf(status, target, { reused: false, restarted: running !== undefined });
+    } finally {
+      lock.release();
+    }
+  }
+
+  /** Ends the bridge to a target; false if there was none. */
+  async stopBridge(spec: string | undefined, which: Which = {}): Promise<boolean> {
+    const status = await this.find(spec, which);
+    return status ? stopDaemon(bridgeFiles(this.#directory, status.key)) : false;
+  }
+
+  /** Ends every bridge of this user; returns how many. */
+  async stopAll(): Promise<number> {
+    const stops = await Promise.allSettled(
+      controlSockets(this.#directory).map((control) =>
+        stopDaemon(filesBeside(control.replace(/\.sock$/, '.pid'))),
+      ),
+    );
+    // One that does not answer keeps none of the others from being ended.
+    for (const stop of stops) if (stop.status === 'rejected') throw stop.reason;
+    return stops.filter((stop) => stop.status === 'fulfilled' && stop.value).length;
+  }
+
+  /** Whether there is a bridge to a target. */
+  async isRunning(spec: string | undefined, which: Which = {}): Promise<boolean> {
+    return (await this.find(spec, which)) !== undefined;
+  }
+
+  /** Every running bridge's status. */
+  async list(): Promise<DaemonStatus[]> {
+    const answers = await Promise.all(
+      controlSockets(this.#directory).map(async (control) => {
+        const status = await askDaemon(control, 'status').catch(() => undefined);
+        return status && bridgeFiles(this.#directory, status.key).control === control ? status : undefined;
+      }),
+    );
+    return answers.filter((status) => status !== undefined);
+  }
+
+  /**
+   * The running bridge to a target. One that runs is found by the name it has, without asking an engine
+   * that may have stopped or forgotten the container.
+   */
+  async find(spec: string | undefined, which: Which = {}): Promise<DaemonStatus | undefined> {
+    const named = await this.#named(spec, which);
+    if (named) return named;
+    const target = await resolveKnown(spec, which);
+    return target && runningDaemon(bridgeFiles(this.#directory, bridgeKey(target)), target);
+  }
+
+  /** What the files of the bridge to a target are named after, whether it runs or not. */
+  async keyOf(spec: string | undefined, which: Which = {}): Promise<string | undefined> {
+    const named = await this.#named(spec, which);
+    if (named) return named.key;
+    const target = await resolveKnown(spec, which);
+    return target && bridgeKey(target);
+  }
+
+  async #named(spec: string | undefined, which: Which): Promise<DaemonStatus | undefined> {
+    const named = (await this.list()).filter(
+      (status) =>
+        names(status, spec ?? which.exec ?? '') && (status.options.user ?? '') === (which.user ?? ''),
+    );
+    return named.length === 1 ? named[0] : undefined;
+  }
+
+  async #reuse(files: BridgeFiles, target: Target, running: DaemonStatus): Promise<BridgeInfo> {
+    const how = { reused: true, restarted: false };
+    if (running.state === 'ready') return infoOf(running, target, how);
+    this.#progress(`waiting for the bridge to ${target.name}`);
+    const status = await askDaemon(files.control, 'ready', READY_TIMEOUT_MS);
+    if (status) return infoOf(status, target, how);
+    throw new BridgeError('DAEMON_FAILED', {
+      what: `the bridge to ${target.name} ended`,
+      why: running.lastError ?? 'it went away while it was being waited for',
+      fix: `Try again, or see ${files.log} for what happened.`,
+    });
+  }
+
+  /** Waits until no other process is starting this bridge, and keeps others from it until released. */
+  async #lock(path: string): Promise<Claim> {
+    for (;;) {
+      const held = await claim(path);
+      if (held) return held;
+      await untilReleased(path);
+    }
+  }
+}
+
+/** The target, unless it is not there or can't be asked for. */
+async function resolveKnown(spec: string | undefined, which: Which): Promise<Target | undefined> {
+  try {
+    return await resolveTarget(spec, which);
+  } catch (error) {
+    if (error instanceof BridgeError && error.exitStatus === 3) return undefined;
+    throw error;
+  }
+}
+
+/** The daemon behind a control socket, if it is alive and really is this target's. */
+async function runningDaemon(files: BridgeFiles, target: Target): Promise<DaemonStatus | undefined> {
+  const status = await askDaemon(files.control, 'status');
+  return status?.key === bridgeKey(target) ? status : undefined;
+}
+
+/** Asks a daemon to end and waits for it; false if nobody answers. */
+async function stopDaemon(files: BridgeFiles): Promise<boolean> {
+  const status = await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS);
+  if (status === undefined) removeLeftovers(files);
+  return status !== undefined;
+}
+
+/** What a daemon that was killed could not put away. Nothing is signalled: the PID may be anybody's. */
+function removeLeftovers(files: BridgeFiles): void {
+  rmSync(files.pid, { force: true });
+}
+
+/** Whether two sets of options make the same bridge; a target's name is not among them. */
+function sameOptions(a: BridgeOptions, b: BridgeOptions): boolean {
+  return normal(a) === normal(b);
+}
+
+function normal(options: BridgeOptions): string {
+  const { keys = 'pairs', sshKeys = [], takeover: _takeover, ...rest } = options;
+  const entries = Object.entries({ ...rest, keys, sshKeys: [...sshKeys].sort() });
+  return JSON.stringify(
+    entries.filter(([, value]) => value !== undefined).sort(([x], [y]) => (x < y ? -1 : 1)),
+  );
+}
+
+/** Whether a person may mean this bridge: its name, its ID, or the start of a container's ID. */
+function names(status: DaemonStatus, spec: string): boolean {
+  const plain = spec.replace(/^docker:/, '');
+  const [kind] = status.key.split('\n');
+  if (status.target === plain || status.target === spec) return true;
+  const id = spec.startsWith(`${kind}:`) ? spec.slice(kind!.length + 1) : plain;
+  const isContainer =
+    kind === 'docker' ? !/^[a-z0-9]+:/.test(plain) : kind === 'podman' && spec.startsWith('podman:');
+  return isContainer && /^[0-9a-f]{12,64}$/.test(id) && status.id.startsWith(id);
+}
+
+function infoOf(
+  status: DaemonStatus,
+  { shell }: Target,
+  how: Pick<BridgeInfo, 'reused' | 'restarted'>,
+): BridgeInfo {
+  const { target, id, pid, started, runtime, sockets, warnings } = status;
+  return { target, id, pid, started, runtime, sockets, warnings, ...(shell ? { shell } : {}), ...how };
+}

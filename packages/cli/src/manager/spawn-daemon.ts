@@ -1,0 +1,89 @@
+import { spawn } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import { bridgeWords } from '../commands/flags.ts';
+import type { DaemonStatus } from '../daemon/control.ts';
+import type { BridgeFiles } from '../daemon/state-dir.ts';
+import type { Target } from '../targets/target.ts';
+import type { BridgeOptions } from './types.ts';
+
+/** The descriptor on which the daemon says that it is ready, or why not. */
+const READY_FD = 3;
+/** The built command, which lies beside whatever this is built into. */
+const PROGRAM = fileURLToPath(new URL('gpg-bridge.js', import.meta.url));
+
+/** Starts a detached daemon and resolves when its bridge is ready, or rejects with what went wrong inside. */
+export async function spawnDaemon(
+  target: Target,
+  files: BridgeFiles,
+  options: BridgeOptions,
+  program = PROGRAM,
+  signal?: AbortSignal,
+): Promise<DaemonStatus> {
+  // What the runtime itself prints (a crash) goes to the log; everything else is written there as JSON.
+  const log = openSync(files.log, 'a', 0o600);
+  const child = spawn(
+    process.execPath,
+    [
+      program,
+      'serve',
+      ...targetWords(target),
+      `--pid-file=${files.pid}`,
+      `--ready-fd=${READY_FD}`,
+      ...bridgeWords(options),
+    ],
+    {
+      detached: true,
+      stdio: ['ignore', log, log, 'pipe'],
+      // It keeps no directory busy, unless a command may be meant from where the person stands.
+      cwd: target.kind === 'exec' ? process.cwd() : '/',
+      env: daemonEnvironment(),
+    },
+  );
+  closeSync(log);
+  child.once('error', () => {}); // its silence tells
+  const giveUp = () => child.kill();
+  signal?.addEventListener('abort', giveUp);
+  const news = child.stdio[READY_FD] as Readable;
+  let heard = '';
+  news.setEncoding('utf8');
+  try {
+    for await (const text of news) heard += text;
+  } catch {
+    // Treated as silence.
+  } finally {
+    signal?.removeEventListener('abort', giveUp);
+  }
+  child.unref();
+  const { ready, error } = parse(heard);
+  if (ready) return ready;
+  if (error) throw BridgeError.fromJSON(error);
+  throw new BridgeError('DAEMON_FAILED', {
+    what: `can't start the bridge to ${target.name}`,
+    why: 'its daemon ended without a word',
+    fix: `See ${files.log} for what it printed.`,
+  });
+}
+
+/** A relative GNUPGHOME is meant from where the person stands. */
+function daemonEnvironment(): NodeJS.ProcessEnv {
+  const { GNUPGHOME } = process.env;
+  return GNUPGHOME ? { ...process.env, GNUPGHOME: resolve(GNUPGHOME) } : process.env;
+}
+
+function targetWords(target: Target): string[] {
+  if (target.kind === 'exec') return []; // the options say it
+  if (target.kind === 'docker') return [`--container=${target.id}`];
+  return [`--target=${target.kind}:${target.id}`];
+}
+
+function parse(text: string): { ready?: DaemonStatus; error?: unknown } {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}

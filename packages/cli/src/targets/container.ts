@@ -1,0 +1,64 @@
+import type { Readable } from 'node:stream';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import { containerNotRunning } from '../engine/container-errors.ts';
+import type { ContainerEvent, Engine, EngineKind } from '../engine/engine.ts';
+import { openEngine } from '../engine/open-engine.ts';
+import { backOff } from './spawned.ts';
+import type { Target } from './target.ts';
+
+/** A Docker or Podman container, by name, short or full ID. */
+export async function containerTarget(kind: EngineKind, name: string, user?: string): Promise<Target> {
+  const engine = await openEngine(kind);
+  const found = await engine.inspectContainer(name);
+  const target: Target = {
+    kind,
+    id: found.id,
+    name: kind === 'docker' ? found.name : `${kind}:${found.name}`,
+    user: user ?? '',
+    shell: `${kind} exec -it ${user ? `-u ${user} ` : ''}${found.name} sh`,
+    exec: (argv) => engine.exec(found.id, argv, user === undefined ? {} : { user }),
+    async check() {
+      const { running } = await engine.inspectContainer(found.id);
+      if (!running) throw containerNotRunning(kind, found.name, 'it is stopped');
+    },
+    async watch(gone) {
+      const events = await engine.events({ container: found.id, actions: ['die', 'destroy'] });
+      events.on('data', ({ action }: ContainerEvent) => gone(`the container got the event ${action}`));
+      events.once('close', () => gone('the engine ended its stream of events'));
+      events.on('error', () => {}); // `close` follows
+      return () => events.removeAllListeners('close').destroy();
+    },
+    comesBack: (attempt, signal) => comesBack(engine, found.id, attempt, signal),
+  };
+  return target;
+}
+
+/** Waits for the container's start, or for the engine if that is what went away. */
+async function comesBack(engine: Engine, id: string, attempt: number, signal: AbortSignal): Promise<void> {
+  let events: Readable;
+  try {
+    events = await engine.events({ container: id, actions: ['start', 'unpause', 'destroy'] });
+  } catch {
+    await backOff(attempt, signal);
+    return;
+  }
+  const aborted = () => events.destroy();
+  signal.addEventListener('abort', aborted);
+  try {
+    const changed = new Promise<void>((resolve) => {
+      events.once('data', () => resolve());
+      events.once('close', () => resolve());
+      events.on('error', () => {}); // `close` follows
+    });
+    // Looked at after the events began: a start in between is not missed. A container that runs and
+    // still could not be attached to gets the back-off; one that was removed is never coming back.
+    const found = await engine.inspectContainer(id).catch((error: unknown) => {
+      if (error instanceof BridgeError && error.code === 'TARGET_NOT_FOUND') throw error;
+    });
+    if (found?.running) await backOff(attempt, signal);
+    else if (!signal.aborted) await changed;
+  } finally {
+    signal.removeEventListener('abort', aborted);
+    events.destroy();
+  }
+}

@@ -1,0 +1,42 @@
+import { spawn } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import type { ExecStream, ExitInfo } from '../engine/engine.ts';
+
+/** Runs a program of this machine as an ExecStream. */
+export function spawnExec(
+  program: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<ExecStream> {
+  return new Promise((resolve, reject) => {
+    // A group of its own: Ctrl-C in the terminal that started a bridge is not for the bridge's children.
+    const child = spawn(program, args, { env, stdio: 'pipe', detached: true });
+    const exited = new Promise<ExitInfo>((done) => {
+      child.once('close', (status, signal) => done({ status, signal }));
+    });
+    child.stdin.on('error', () => {}); // the program may be gone already: `exited` tells
+    child.once('error', (error: NodeJS.ErrnoException) => {
+      reject(
+        new BridgeError('TARGET_NOT_FOUND', {
+          what: `can't run ${program}`,
+          why: error.code === 'ENOENT' ? 'it is not installed or not on the PATH' : error.message,
+          fix: `Install ${program}, or put it on the PATH.`,
+          cause: error,
+        }),
+      );
+    });
+    child.once('spawn', () => {
+      const { stdin, stdout, stderr } = child;
+      resolve({ stdin, stdout, stderr, exited, kill: () => child.kill() });
+    });
+  });
+}
+
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 30_000;
+
+/** Waits before the next attempt: twice as long each time, half a minute at most. */
+export async function backOff(attempt: number, signal: AbortSignal): Promise<void> {
+  await delay(Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS), undefined, { signal });
+}

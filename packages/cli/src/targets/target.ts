@@ -1,0 +1,34 @@
+import type { ExecStream } from '../engine/engine.ts';
+
+/** A place where code runs, as far as the bridge needs to know it. */
+export interface Target {
+  readonly kind: string;
+  /** The same for every way of naming it: a container's full ID, or the canonical target. */
+  readonly id: string;
+  /** As a person names it. */
+  readonly name: string;
+  /** The user whose sockets are made; empty for the target's own. */
+  readonly user: string;
+  /** Where the ssh socket goes if not into `~/.ssh`. */
+  readonly sshDirectory?: string;
+  /** What a person types to get a shell there, if there is such a thing. */
+  readonly shell?: string;
+  /** A command of this machine leads there, and fails by itself if there is nothing. */
+  readonly reachedByCommand?: true;
+  /** Runs a command there, without a terminal. */
+  exec(argv: readonly string[]): Promise<ExecStream>;
+  /** Rejects unless the target is there and running. */
+  check(): Promise<void>;
+  /**
+   * Calls `gone` when the target stops, as soon as it is known; for kinds that tell nobody the end of the
+   * command's streams has to do. Returns how to stop watching.
+   */
+  watch(gone: (why: string) => void): Promise<() => void>;
+  /** Resolves when it may be worth trying to attach again, rejects if it never will be. */
+  comesBack(attempt: number, signal: AbortSignal): Promise<void>;
+}
+
+/** What the bridge to a target and user is known by. */
+export function bridgeKey(target: Target): string {
+  return `${target.kind}\n${target.id}\n${target.user}`;
+}

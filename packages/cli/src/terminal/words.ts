@@ -1,0 +1,20 @@
+/** A duration as a person says it. */
+export function duration(seconds: number): string {
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
+}
+
+/** A number of bytes as a person says it. */
+export function byteCount(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} B`;
+  const power = Math.min(Math.floor(Math.log10(bytes) / 3), 4);
+  return `${(bytes / 1_000 ** power).toPrecision(3)} ${'kMGT'[power - 1]}B`;
+}
+
+/** A keygrip or fingerprint, cut to what a person compares. */
+export function shortKey(key: string): string {
+  return key.startsWith('SHA256:') ? key.slice(0, 18) : key.slice(-16);
+}
