@@ -1,6 +1,7 @@
 // Makes the three VSIX files in dist/vscode. Each extension is staged as it will be installed (one bundle,
 // its manifest and its pages), so that nothing else can slip into it, and packed from there.
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { copyFile, cp, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,6 +11,8 @@ import { build } from 'esbuild';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const output = join(root, 'dist/vscode');
 const largest = 300 * 1024;
+const vsce = join(root, 'tools/node_modules/@vscode/vsce/vsce');
+const run = promisify(execFile);
 
 // The pack has a manifest.json: npm allows one workspace of a name, and `gpg-bridge` is the command line's.
 const extensions = [
@@ -51,13 +54,15 @@ async function stage({ folder, manifest, bundle, assets }) {
 }
 
 async function pack({ target, file }) {
-  const vsce = join(root, 'node_modules/@vscode/vsce/vsce');
   const args = ['package', '--no-dependencies', '--allow-missing-repository', '--out', file];
-  await promisify(execFile)(process.execPath, [vsce, ...args], { cwd: target });
+  await run(process.execPath, [vsce, ...args], { cwd: target });
   const { size } = await stat(file);
   if (size > largest) throw new Error(`${file} has ${size} bytes, more than the ${largest} it may have`);
   return size;
 }
+
+// vsce has some hundred dependencies of its own, so it is installed apart, and only when it is needed.
+if (!existsSync(vsce)) await run('npm', ['ci', '--ignore-scripts', '--prefix', join(root, 'tools')]);
 
 for (const extension of extensions) {
   const staged = await stage(extension);
