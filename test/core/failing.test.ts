@@ -2,9 +2,12 @@ import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-line';
+import { startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { agentsOf, crashAgent } from '../support/agent-processes.ts';
 import { TestClient } from '../support/client-pair.ts';
+import { GnupgHome } from '../support/gnupg-home.ts';
+import { PATIENT } from '../support/patient.ts';
 import { joinHomes, type ProxiedHomes } from '../support/proxied-homes.ts';
 import { writeScript } from '../support/script.ts';
 import { ScriptedAgent, type ScriptedAgentOptions } from '../support/scripted-agent.ts';
@@ -21,7 +24,6 @@ let carrier: CommandExecutor;
 
 beforeAll(async () => {
   homes = await joinHomes({
-    requestConfig: { carrierTimeoutMs: 2_000 },
     requestDeps: {
       commandExecutor: {
         connectAgent: () => carrier.connectAgent(),
@@ -40,6 +42,12 @@ beforeEach(() => {
 });
 
 const sign = () => homes.target.gpg(['-u', signer, '--output', '-', '--sign'], { input: PLAINTEXT });
+
+const unconnected = (connectAgent: CommandExecutor['connectAgent']): CommandExecutor => ({
+  connectAgent,
+  sendCommands: () => never,
+  disconnectAgent: () => never,
+});
 
 /** Of the encryption key: the second that is listed. */
 async function keygrip(): Promise<string> {
@@ -63,7 +71,9 @@ async function expectNoOwnAgent(inode: number): Promise<void> {
 }
 
 async function expectNoSessions(): Promise<void> {
-  await expect.poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount]).toEqual([0, 0]);
+  await expect
+    .poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount], PATIENT)
+    .toEqual([0, 0]);
 }
 
 describe('a host whose agent can’t be had', () => {
@@ -74,11 +84,6 @@ describe('a host whose agent can’t be had', () => {
       { connect: agent.connect },
     );
   };
-  const unconnected = (connectAgent: CommandExecutor['connectAgent']): CommandExecutor => ({
-    connectAgent,
-    sendCommands: () => never,
-    disconnectAgent: () => never,
-  });
   const real = (config: object) =>
     new AgentProxy({ env: homes.host.env, logCallback: homes.book.log, ...config });
 
@@ -99,10 +104,6 @@ describe('a host whose agent can’t be had', () => {
     {
       name: 'the carrier rejects',
       carry: async () => unconnected(() => Promise.reject(new Error('cut off'))),
-    },
-    {
-      name: 'the carrier never answers',
-      carry: async () => unconnected(() => never),
     },
     { name: 'it greets with ERR', carry: scripted({ greeting: 'ERR 67109115 Forbidden <GPG Agent>\n' }) },
     { name: 'it greets with garbage', carry: scripted({ greeting: 'HTTP/1.1 400 Bad Request\r\n\r\n' }) },
@@ -127,6 +128,22 @@ describe('a host whose agent can’t be had', () => {
       await expectNoSessions();
     },
   );
+});
+
+it('a carrier that never answers is waited for no longer than the timeout: gpg says so, and starts no agent', async () => {
+  const target = await GnupgHome.create();
+  onTestFinished(() => target.remove());
+  const { stdout } = await homes.host.gpg(['--export']);
+  await target.gpgOk(['--no-autostart', '--import'], { input: stdout });
+  const proxy = await startRequestProxy(
+    { env: target.env, carrierTimeoutMs: 50 },
+    { commandExecutor: unconnected(() => never) },
+  );
+  onTestFinished(() => proxy.stop());
+  const made = await target.gpg(['-u', signer, '--output', '-', '--sign'], { input: PLAINTEXT });
+  expect(made.status).not.toBe(0);
+  expect(made.stderr).toContain('No agent running');
+  expect(await agentsOf(target)).toEqual([]);
 });
 
 describe('a gpg-agent that crashes', () => {
@@ -182,7 +199,9 @@ describe('a client that dies', () => {
     const client = await TestClient.connect(homes.requestProxy.socketPath);
     await goThere(client);
     client.socket.destroy();
-    await expect.poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount]).toEqual([1, 1]);
+    await expect
+      .poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount], PATIENT)
+      .toEqual([1, 1]);
     other.write('GETINFO version\nBYE\n');
     expect(await other.readsAll()).toMatch(/\nD \d[^\n]*\nOK\nOK closing connection\n$/);
     await expectNoSessions();

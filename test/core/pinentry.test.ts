@@ -4,6 +4,7 @@ import type { Operation } from '@gpg-bridge/core/assuan/observer';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { crashAgent } from '../support/agent-processes.ts';
+import { PATIENT } from '../support/patient.ts';
 import { ScriptedPinentry } from '../support/pinentry.ts';
 import { joinHomes, type ProxiedHomes } from '../support/proxied-homes.ts';
 import { ScriptedAgent } from '../support/scripted-agent.ts';
@@ -12,7 +13,7 @@ import { expectNoSecret } from '../support/secrets.ts';
 const PASSPHRASE = 'correct-horse-battery';
 const PLAINTEXT = 'what the protected key signs';
 /** Far less than a person takes, far more than the machine does. */
-const TIMEOUT_MS = 1_500;
+const TIMEOUT_MS = 2_500;
 
 describe('a key with a passphrase', () => {
   let homes: ProxiedHomes;
@@ -91,7 +92,9 @@ describe('a key with a passphrase', () => {
     expect(homes.agentProxy.sessionCount).toBe(1);
     gpg.kill('SIGKILL');
     await once(gpg, 'close');
-    await expect.poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount]).toEqual([0, 0]);
+    await expect
+      .poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount], PATIENT)
+      .toEqual([0, 0]);
     await expectSigned(open);
     await pinentry.goOn();
   });
@@ -104,6 +107,7 @@ describe('a key with a passphrase', () => {
     const made = await signing;
     expect(made.status).not.toBe(0);
     expect(made.stderr).toMatch(/signing failed: No agent running/);
+    await homes.host.launchAgent(); // starting it may take longer than the timeouts of this suite
     await expectSigned(open);
     await pinentry.goOn();
     await pinentry.gives(PASSPHRASE);

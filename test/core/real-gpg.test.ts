@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { agentsOf } from '../support/agent-processes.ts';
 import { TestClient } from '../support/client-pair.ts';
 import { GnupgHome } from '../support/gnupg-home.ts';
+import { PATIENT } from '../support/patient.ts';
 import { runOk } from '../support/process.ts';
 import { joinHomes, type ProxiedHomes } from '../support/proxied-homes.ts';
 import { expectNoSecret } from '../support/secrets.ts';
@@ -145,7 +146,9 @@ describe('gpg in the target, with the host’s keys', () => {
 
   it('leaves no session open once its client is gone', async () => {
     await homes.target.gpgOk(['-u', signer, '--output', '/dev/null', '--sign'], { input: 'x' });
-    await expect.poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount]).toEqual([0, 0]);
+    await expect
+      .poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount], PATIENT)
+      .toEqual([0, 0]);
   });
 
   it('tells of it without a byte of what was signed, decrypted or made', () => {

@@ -33,9 +33,10 @@ export class ScriptedPinentry {
     return pinentry;
   }
 
-  /** For gpg-agent.conf: this program, asked every time. */
+  /** For gpg-agent.conf: this program, asked every time, for keys whose protection takes no time. */
   get agentConf(): string {
-    return `pinentry-program ${join(this.dir, 'pinentry')}\ndefault-cache-ttl 0\nmax-cache-ttl 0\n`;
+    const program = join(this.dir, 'pinentry');
+    return `pinentry-program ${program}\ndefault-cache-ttl 0\nmax-cache-ttl 0\ns2k-count 65536\n`;
   }
 
   /** The person types this. */

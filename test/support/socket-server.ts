@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { build } from 'esbuild';
 import {
   launcherCommand,
   parseLauncherLine,
   type Runtime,
   type ServerConfig,
   serverPayload,
-} from '../../packages/socket-server/src/launch.ts';
+} from '@gpg-bridge/socket-server';
+import { build } from 'esbuild';
 import { DATA, PUBKEY, READY, uint32, WINDOW, type WireFrame, WireReader, wireFrame } from './wire.ts';
 
 const SOURCES = new URL('../../packages/socket-server/src/', import.meta.url);

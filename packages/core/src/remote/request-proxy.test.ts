@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { TestClient } from '../../../../test/support/client-pair.ts';
 import { LogBook } from '../../../../test/support/log-book.ts';
+import { PATIENT } from '../../../../test/support/patient.ts';
 import { tempDir } from '../../../../test/support/temp.ts';
 import { BridgeError } from '../errors.ts';
 import type { CommandExecutor } from './agent-line.ts';
@@ -109,7 +110,7 @@ describe('a carrier', () => {
       expect(answer).toContain(says);
       client.write('BYE\n');
       expect(await client.readsAll()).toMatch(/OK closing connection\n$/);
-      await expect.poll(() => proxy.sessionCount).toBe(0);
+      await expect.poll(() => proxy.sessionCount, PATIENT).toBe(0);
     },
   );
 
@@ -133,7 +134,7 @@ describe('a carrier', () => {
     expect(await client.reads('ERR')).toContain('it opened no session within 20 ms');
     answer({ sessionId: 'late', greeting: GREETING });
     await late;
-    await expect.poll(() => calls).toEqual(['disconnect late']);
+    await expect.poll(() => calls, PATIENT).toEqual(['disconnect late']);
   });
 
   it.each<{ name: string; sendCommands: CommandExecutor['sendCommands']; says: string }>([
@@ -175,7 +176,7 @@ describe('a carrier', () => {
     const client = await connect();
     await client.reads(GREETING);
     client.socket.destroy();
-    await expect.poll(() => proxy.sessionCount).toBe(0);
+    await expect.poll(() => proxy.sessionCount, PATIENT).toBe(0);
     expect(book.text).not.toContain('cleanup failed');
   });
 });
@@ -188,7 +189,7 @@ describe('clients', () => {
     await Promise.all([one.reads(GREETING), two.reads(GREETING)]);
     expect(proxy.sessionCount).toBe(2);
     one.socket.destroy();
-    await expect.poll(() => proxy.sessionCount).toBe(1);
+    await expect.poll(() => proxy.sessionCount, PATIENT).toBe(1);
     await proxy.stop();
     expect(counts).toEqual([1, 2, 1, 0]);
   });
@@ -213,7 +214,7 @@ describe('stop', () => {
     const [idle, busy] = [await connect(), await connect()];
     await Promise.all([idle.reads(GREETING), busy.reads(GREETING)]);
     busy.write('PKSIGN\n');
-    await expect.poll(() => proxy.sessionCount).toBe(2);
+    await expect.poll(() => proxy.sessionCount, PATIENT).toBe(2);
     await proxy.stop();
     expect(existsSync(path)).toBe(false);
     expect(proxy.sessionCount).toBe(0);
