@@ -18,6 +18,9 @@ const MARK = 'GPG-BRIDGE 1 ';
 /** What may be printed before the launcher's line (a shell's start-up files do that), in bytes. */
 const MAX_NOISE = 65_536;
 
+/** Where macOS has what people install, and a shell without a login does not look. */
+const MORE_PLACES = ['/usr/local/bin', '/opt/homebrew/bin', '/opt/local/bin', '/usr/local/MacGPG2/bin'];
+
 interface RuntimeFacts {
   /** A command of sh that succeeds if the target has it. */
   check: string;
@@ -81,8 +84,7 @@ const FACTS: Record<Runtime, RuntimeFacts> = {
 export function launcherCommand({ runtime }: { runtime?: Runtime } = {}): string[] {
   const tried = runtime ? [runtime] : RUNTIMES;
   const script = [
-    // Where package managers of macOS install, which a shell without a login does not know.
-    'PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/opt/homebrew/bin:/opt/local/bin:/usr/local/MacGPG2/bin',
+    `PATH=$PATH:${MORE_PLACES.join(':')}`,
     'export PATH',
     // A stream is a descriptor, and the usual limit is 1,024.
     'n=$(ulimit -n);case $n in unlimited);;*)[ $n -ge 8192 ]||ulimit -Sn 8192||ulimit -Sn $(ulimit -Hn);;esac 2>/dev/null',

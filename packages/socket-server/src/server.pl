@@ -115,7 +115,7 @@ sub nonblocking {
 
 sub watch_control { my ($fd, $on) = @_; vec($readers, $fd, 1) = $on; vec($control, $fd, 1) = $on }
 
-# ---- programs of the target ----
+# Programs of the target.
 
 sub find_program {
     my ($name) = @_;
@@ -227,7 +227,7 @@ sub in_child {
     };
 }
 
-# ---- what is at a socket's place ----
+# What is at a socket's place.
 
 sub identity { my @stat = @_; return @stat ? "$stat[0]:$stat[1]" : '' }
 sub directory_of { my ($path) = @_; return $path =~ m{^(.+)/[^/]*$} ? $1 : '/' }
@@ -426,7 +426,7 @@ sub clear_place {
     return ($there && $there ne $found->{identity} ? 'changed' : $state, $there, $said);
 }
 
-# ---- listening ----
+# Listening.
 
 sub prepare_directory {
     my ($dir) = @_;
@@ -509,7 +509,7 @@ sub socket_path {
     my $path;
     if ($kind eq ASSUAN) { $path = gpgconf('--list-dirs', 'agent-socket') }
     else {
-        my $home = length($ENV{HOME} || '') ? $ENV{HOME} : (getpwuid $>)[7];
+        my $home = $ENV{HOME} || (getpwuid $>)[7] || '/';
         $path = setting('ssh-dir', "$home/.ssh") . '/agent.sock';
         $path =~ s{//+}{/}g;
     }
@@ -597,7 +597,7 @@ sub accept_clients {
     }
 }
 
-# ---- streams ----
+# Streams.
 
 sub forget {
     my ($stream) = @_;
@@ -682,7 +682,7 @@ sub deliver {
     grant($stream) if $credit_used && $stream->[TAKEN] >= GRANT;
 }
 
-# ---- frames from the host ----
+# Frames from the host.
 
 sub host_readable {
     my $read = sysread STDIN, $in, 4 * READ_SIZE, length $in;
@@ -758,7 +758,7 @@ sub host_granted {
     vec($readers, $stream->[FD], 1) = 1 if $stream->[MAY_SEND] > 0;
 }
 
-# ---- public keys ----
+# Public keys.
 
 my $gpg_path;           # where the gpg socket will be, once that is known to be possible
 my $gpg_pending = 0;    # the first PUBKEY has not been dealt with yet
@@ -847,7 +847,7 @@ sub import_next {
     });
 }
 
-# ---- start and end ----
+# Start and end.
 
 # What must not be replaced is known before the keyring is touched.
 sub look_at_gpg {
@@ -951,6 +951,8 @@ sub fd_writable {
 sub fd_readable {
     my ($fd) = @_;
     if (my $stream = $by_fd[$fd]) {
+        # A frame of the same turn may have taken its credit, or ended it.
+        return 0 if !vec $readers, $fd, 1;
         client_readable($stream);
         return 0 if length $out <= OUT_HIGH;
         flush();
@@ -985,6 +987,8 @@ sub serve {
             flush() if length $out;
         }
         if ($ready <= 0 || time >= $next_check) {
+            # Descriptors that were missing may be there again.
+            accept_from_now_on(1) if !$accepting && $is_ready && keys %streams < $max_streams;
             check_place($_) for @listeners;
             $next_check = time + $watch_seconds;
         }
@@ -1001,11 +1005,17 @@ nonblocking(\*STDOUT);
 nonblocking(\*STDERR);
 watch_control(0, 1);
 
-if (setting('ssh', 0)) { eval { establish(socket_path(SSH), SSH); 1 } or notice(reason($@)) }
-if (setting('gpg', 0)) {
-    $gpg_pending = 1;
-    eval { look_at_gpg(); 1 } or notice(reason($@));
-}
-else { ready() }
-flush() if length $out;
-serve();
+eval {
+    if (setting('ssh', 0)) { eval { establish(socket_path(SSH), SSH); 1 } or notice(reason($@)) }
+    if (setting('gpg', 0)) {
+        $gpg_pending = 1;
+        eval { look_at_gpg(); 1 } or notice(reason($@));
+    }
+    else { ready() }
+    flush() if length $out;
+    serve();
+    1;
+} or do {
+    note("the socket server failed: $@");
+    finish(1);
+};

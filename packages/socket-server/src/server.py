@@ -106,7 +106,7 @@ def json(value):
     return '"' + re.sub('[\x00-\x1f"\\\\\x7f]', lambda m: '\\u%04x' % ord(m.group()), value) + '"'
 
 
-# ---- programs of the target ----
+# Programs of the target.
 
 def find_program(name):
     for directory in os.environb.get(b'PATH', b'/usr/bin:/bin').split(b':'):
@@ -152,7 +152,7 @@ def gpgconf(*arguments):
     return re.sub(b'\r?\n$', b'', text)
 
 
-# ---- what is at a socket's place ----
+# What is at a socket's place.
 
 def identity(path, follow=False):
     """Device and inode, or b'' for nothing."""
@@ -409,7 +409,7 @@ def clear_place(path, kind, may_take_over):
     return 'changed' if there and there != finding.identity else finding.state, there, said
 
 
-# ---- listening ----
+# Listening.
 
 USABLE = 'Make it a writable directory of your own with mode 0700.'
 
@@ -515,11 +515,18 @@ def take_place(path, kind):
                   'Stop it and start again.')
 
 
+def home_of_user():
+    try:
+        return os.fsencode(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        return b'/'
+
+
 def socket_path(kind):
     if kind == ASSUAN:
         path = gpgconf('--list-dirs', 'agent-socket')
     else:
-        home = os.environb.get(b'HOME') or os.fsencode(pwd.getpwuid(os.geteuid()).pw_dir)
+        home = os.environb.get(b'HOME') or home_of_user()
         path = os.path.join(setting('ssh-dir', os.path.join(home, b'.ssh')), b'agent.sock')
     if len(path) > PATH_MAX:
         raise Failure("can't listen on " + shown(path),
@@ -528,7 +535,7 @@ def socket_path(kind):
     return path
 
 
-# ---- public keys ----
+# Public keys.
 
 # Options with which a user has put the keyring or the trust database somewhere else.
 OTHER_KEYRING = re.compile(rb'^\s*(?:--)?(?:no-default-keyring|primary-keyring|keyring|no-keyring|trustdb-name'
@@ -594,7 +601,7 @@ def import_keys(data):
     return counts
 
 
-# ---- serving ----
+# Serving.
 
 class Stream:
     """One client connection."""
@@ -1183,6 +1190,9 @@ class Server:
             if self.signal:
                 self.finish(128 + self.signal)
             if time.monotonic() >= next_check:
+                # Descriptors that were missing may be there again.
+                if not self.accepting and is_ready and len(self.streams) < max_streams:
+                    self.accept_from_now_on(True)
                 for listener in self.listeners:
                     self.check_place(listener)
                 next_check = time.monotonic() + watch_seconds
@@ -1213,4 +1223,9 @@ class Server:
         self.signal = number
 
 
-Server().start()
+server = Server()
+try:
+    server.start()
+except Exception as error:
+    note('the socket server failed: %r' % error)
+    server.finish(1)

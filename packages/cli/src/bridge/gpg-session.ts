@@ -10,6 +10,8 @@ import type { Journal, Watched } from './journal.ts';
 
 /** How long the agent may take to greet. */
 const GREETING_TIMEOUT_MS = 5_000;
+/** What a connection to an agent that is just going away ends with. */
+const CLOSED_EARLY: ReadonlySet<string> = new Set(['AGENT_CLOSED', 'AGENT_NONCE_REFUSED']);
 
 /** Joins one client's stream with a connection of its own to the host's gpg-agent. */
 export async function serveGpgStream(
@@ -18,60 +20,74 @@ export async function serveGpgStream(
   journal: Journal,
   log: LogCallback,
 ): Promise<void> {
-  try {
-    const connection = await agent.connect();
-    if (!stream.open) connection.socket.destroy();
-    else whenGreeted(connection, (greeting) => join(stream, connection, greeting, journal), refuse);
-  } catch (error) {
-    refuse(toBridgeError(error, "can't connect to the host's gpg-agent"));
-  }
-
-  function refuse(error: BridgeError): void {
-    log(`a client was told that the host's gpg-agent can't be had: ${error.message}`, 'warn');
-    standIn(stream, error.message);
+  for (const lastTry of [false, true]) {
+    try {
+      const connection = await agent.connect();
+      const greeting = await greetingOf(connection);
+      if (stream.open) join(stream, connection, greeting, journal);
+      else connection.socket.destroy();
+      return;
+    } catch (error) {
+      const failure = toBridgeError(error, "can't connect to the host's gpg-agent");
+      // The kernel still takes connections for an agent that is dying; the next one finds or starts another.
+      if (!lastTry && CLOSED_EARLY.has(failure.code)) continue;
+      log(`a client was told that the host's gpg-agent can't be had: ${failure.message}`, 'warn');
+      standIn(stream, failure.message);
+      return;
+    }
   }
 }
 
-/** Waits for the first bytes, which say whether this is an agent that wants to talk. */
-function whenGreeted(
-  connection: AgentConnection,
-  greeted: (bytes: Buffer) => void,
-  refused: (error: BridgeError) => void,
-): void {
-  const { socket } = connection;
-  let greeting: Buffer = Buffer.alloc(0);
-  let cause: Error | undefined;
-  const timer = setTimeout(() => {
-    cause = new Error(`no greeting within ${GREETING_TIMEOUT_MS} ms`);
-    socket.destroy();
-  }, GREETING_TIMEOUT_MS);
-  const onError = (error: Error) => {
-    cause = error;
-  };
-  const onClose = () => {
-    clearTimeout(timer);
-    refused(connection.earlyCloseError(cause));
-  };
-  const onData = (bytes: Buffer) => {
-    greeting = greeting.length === 0 ? bytes : Buffer.concat([greeting, bytes]);
-    if (greeting.length < 2) return;
-    clearTimeout(timer);
-    socket.off('error', onError).off('close', onClose).off('data', onData);
-    if (greeting.subarray(0, 2).toString('latin1') === 'OK') {
-      greeted(greeting);
-      return;
-    }
-    socket.on('error', () => {}).destroy();
-    refused(
-      new BridgeError('BAD_GREETING', {
-        what: "the host's gpg-agent refused the connection",
-        why: 'its first line is not a greeting',
-        fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
-      }),
-    );
-  };
-  socket.on('error', onError).on('close', onClose).on('data', onData);
-  if (connection.preamble.length > 0) socket.write(connection.preamble);
+/**
+ * Waits for the first bytes, which say whether this is an agent that wants to talk. The caller listens to
+ * the socket in the same turn of the event loop, so nothing that follows is missed.
+ */
+function greetingOf(connection: AgentConnection): Promise<Buffer> {
+  const { socket, preamble } = connection;
+  return new Promise((resolve, reject) => {
+    const received: Buffer[] = [];
+    let cause: Error | undefined;
+    const settle = (settled: () => void) => {
+      clearTimeout(timer);
+      socket.off('error', onError).off('close', onClose).off('data', onData);
+      settled();
+    };
+    const refuse = (error: BridgeError) =>
+      settle(() => {
+        socket.on('error', () => {}).destroy();
+        reject(error);
+      });
+    const onError = (error: Error) => {
+      cause = error; // `close` follows
+    };
+    const onClose = () => refuse(connection.earlyCloseError(cause));
+    const onData = (bytes: Buffer) => {
+      received.push(bytes);
+      const greeting = Buffer.concat(received);
+      if (greeting.length < 2) return;
+      if (greeting.toString('latin1', 0, 2) !== 'OK') refuse(badGreeting());
+      else settle(() => resolve(greeting));
+    };
+    const timer = setTimeout(() => refuse(noGreeting()), GREETING_TIMEOUT_MS);
+    socket.on('error', onError).on('close', onClose).on('data', onData);
+    if (preamble.length > 0) socket.write(preamble);
+  });
+}
+
+function badGreeting(): BridgeError {
+  return new BridgeError('BAD_GREETING', {
+    what: "the host's gpg-agent refused the connection",
+    why: 'its first line is not a greeting',
+    fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
+  });
+}
+
+function noGreeting(): BridgeError {
+  return new BridgeError('AGENT_GREETING_TIMEOUT', {
+    what: "the host's gpg-agent did not greet",
+    why: `nothing came within ${GREETING_TIMEOUT_MS} ms of connecting`,
+    fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
+  });
 }
 
 /** The hot path: bytes go through as they are, and the observer looks on. */

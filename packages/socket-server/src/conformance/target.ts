@@ -28,7 +28,14 @@ export class Target {
   static async create(runtime: Runtime, env: NodeJS.ProcessEnv = {}): Promise<Target> {
     const root = await makeTempDir();
     const { SSH_AUTH_SOCK: _ssh, GPG_AGENT_INFO: _info, ...inherited } = process.env;
-    const own = { ...inherited, HOME: join(root, 'h'), GNUPGHOME: join(root, 'g'), LC_ALL: 'C', ...env };
+    const own = {
+      ...inherited,
+      PATH: `/usr/bin:${inherited.PATH}`, // the system's own runtimes, as in a container
+      HOME: join(root, 'h'),
+      GNUPGHOME: join(root, 'g'),
+      LC_ALL: 'C',
+      ...env,
+    };
     const target = new Target(runtime, root, own);
     await mkdir(join(root, 'h'), { mode: 0o700 });
     onTestFinished(() => target.remove());
