@@ -1,3 +1,4 @@
+import type { SocketIdentity } from '@gpg-bridge/core/gnupg/socket-identity';
 /** What a server is told before its first frame. */
 export interface ServerConfig {
   gpg?: boolean;
@@ -7,7 +8,7 @@ export interface ServerConfig {
   /** Fingerprints of the keys that get ultimate ownertrust. */
   trust?: readonly string[];
   /** The host agent's own sockets, which are never replaced. */
-  hostSockets?: readonly { dev: string; ino: string }[];
+  hostSockets?: readonly SocketIdentity[];
   /** The directory of the ssh socket, if it is not ~/.ssh. */
   sshDir?: string;
   backlog?: number;
@@ -50,11 +51,11 @@ const SETTINGS: Settings = {
   trust: { key: 'trust', write: (fingerprints) => fingerprints, read: (values) => values },
   hostSockets: {
     key: 'host-socket',
-    write: (sockets) => sockets.map(({ dev, ino }) => `${dev}:${ino}`),
+    write: (sockets) => sockets.map(({ dev, ino, boot }) => [dev, ino, ...(boot ? [boot] : [])].join(':')),
     read: (values) =>
       values.map((value) => {
-        const [dev = '', ino = ''] = value.split(':');
-        return { dev, ino };
+        const [dev = '', ino = '', boot] = value.split(':');
+        return { dev, ino, ...(boot ? { boot } : {}) };
       }),
   },
   sshDir: text('ssh-dir'),

@@ -52,7 +52,12 @@ my $backlog       = setting('backlog', 4096);
 my $max_streams   = setting('max-streams', 4096);
 my $probe_seconds = setting('probe-ms', 2000) / 1000;
 my $watch_seconds = setting('watch-ms', 2000) / 1000;
-my %host_socket   = map { $_ => 1 } @{$config{'host-socket'} || []};
+# dev:ino or dev:ino:boot; under another kernel the same numbers are another file.
+my $boot_id       = '';
+if (open my $boot, '<', '/proc/sys/kernel/random/boot_id') { chomp($boot_id = <$boot> // '') }
+my %host_socket   = map { $_->[0] => 1 }
+    grep { !defined $_->[1] || $boot_id eq '' || $_->[1] eq $boot_id }
+    map { [/^(\d+:\d+)(?::(.+))?$/] } @{$config{'host-socket'} || []};
 
 my ($in, $out) = ('', '');              # bytes from the host not yet parsed, bytes for it not yet written
 my ($body, $body_stream) = (0, undef);  # what is missing of a DATA frame, and whose it is

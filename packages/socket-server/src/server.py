@@ -75,7 +75,14 @@ max_streams = int(setting('max-streams', 4096))
 probe_seconds = int(setting('probe-ms', 2000)) / 1000
 watch_seconds = int(setting('watch-ms', 2000)) / 1000
 takeover = bool(setting('takeover'))
-host_sockets = frozenset(config.get('host-socket', ()))
+try:
+    with open('/proc/sys/kernel/random/boot_id', 'rb') as boot_file:
+        boot_id = boot_file.read().strip()
+except OSError:
+    boot_id = b''
+# dev:ino or dev:ino:boot; under another kernel the same numbers are another file.
+told_sockets = [value.split(b':') for value in config.get('host-socket', ())]
+host_sockets = frozenset(b':'.join(parts[:2]) for parts in told_sockets if not (boot_id and parts[2:]) or parts[2] == boot_id)
 
 warnings = []  # what the person should hear about, for READY
 made_dirs = []

@@ -3,7 +3,7 @@ import net from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { tempDir } from '../../../../test/support/temp.ts';
-import { identityOf, sameIdentity } from './socket-identity.ts';
+import { identityOf, ofThisKernel, sameIdentity, tellableIdentity } from './socket-identity.ts';
 
 test('one socket is the same under all its names, and another one is not', async () => {
   const dir = await tempDir();
@@ -23,4 +23,13 @@ test('one socket is the same under all its names, and another one is not', async
   }
   expect(sameIdentity(identity, { ...identity, dev: `${identity.dev}0` })).toBe(false);
   expect(await identityOf(join(dir, 'nothing'))).toBeUndefined();
+});
+
+test('an identity of another kernel is not taken for a file of this one', async () => {
+  const dir = await tempDir();
+  const told = (await tellableIdentity(dir))!;
+  const elsewhere = { ...told, boot: 'another-boot' };
+  const unknown = { dev: told.dev, ino: told.ino };
+  expect(await ofThisKernel([told, elsewhere, unknown])).toEqual([told, unknown]);
+  expect(await tellableIdentity(join(dir, 'nothing'))).toBeUndefined();
 });

@@ -1,9 +1,11 @@
-import { stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 
 /** What makes two paths the same socket, whatever they are called: bigints as decimal strings. */
 export interface SocketIdentity {
   dev: string;
   ino: string;
+  /** The running kernel it was seen by: on another machine the same numbers mean another file. */
+  boot?: string;
 }
 
 /** The identity of what is at a path, links followed; undefined when nothing there can be seen. */
@@ -16,7 +18,28 @@ export async function identityOf(path: string): Promise<SocketIdentity | undefin
   }
 }
 
+/** An identity that can be told to another machine, or to a container of this one. */
+export async function tellableIdentity(path: string): Promise<SocketIdentity | undefined> {
+  const [identity, boot] = await Promise.all([identityOf(path), bootId()]);
+  return identity && { ...identity, ...(boot === undefined ? {} : { boot }) };
+}
+
+/** Of identities that were told, those that this kernel's files can have. */
+export async function ofThisKernel(told: readonly SocketIdentity[]): Promise<SocketIdentity[]> {
+  const here = await bootId();
+  return told.filter(({ boot }) => boot === undefined || here === undefined || boot === here);
+}
+
 /** Whether two identities are of one file. */
 export function sameIdentity(a: SocketIdentity, b: SocketIdentity): boolean {
   return a.dev === b.dev && a.ino === b.ino;
+}
+
+/** Made anew at every start of a Linux kernel, and the same in all its containers; elsewhere there is none. */
+async function bootId(): Promise<string | undefined> {
+  try {
+    return (await readFile('/proc/sys/kernel/random/boot_id', 'latin1')).trim();
+  } catch {
+    return undefined;
+  }
 }

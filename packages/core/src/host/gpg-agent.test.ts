@@ -13,7 +13,7 @@ import { TcpAgent } from '../../../../test/support/tcp-agent.ts';
 import { tempDir } from '../../../../test/support/temp.ts';
 import { ask } from '../assuan/ask.ts';
 import { BridgeError } from '../errors.ts';
-import { identityOf } from '../gnupg/socket-identity.ts';
+import { tellableIdentity } from '../gnupg/socket-identity.ts';
 import type { AgentConnection } from './connect.ts';
 import { HostGpgAgent, type HostGpgAgentOptions } from './gpg-agent.ts';
 
@@ -250,8 +250,8 @@ test('knows its sockets by what they are, main and extra', async () => {
   expect(await agent.identities()).toEqual([]);
   await connect(agent);
   expect(await agent.identities()).toEqual([
-    await identityOf(await gnupg.socket('agent-socket')),
-    await identityOf(await gnupg.socket('agent-extra-socket')),
+    await tellableIdentity(await gnupg.socket('agent-socket')),
+    await tellableIdentity(await gnupg.socket('agent-extra-socket')),
   ]);
 });
 

@@ -2,7 +2,7 @@ import { ask } from '../assuan/ask.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
-import { identityOf, type SocketIdentity } from '../gnupg/socket-identity.ts';
+import { type SocketIdentity, tellableIdentity } from '../gnupg/socket-identity.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 
@@ -68,7 +68,7 @@ export class HostGpgAgent {
   /** What the agent's main and extra sockets are, whatever they are called in a target. */
   async identities(): Promise<SocketIdentity[]> {
     const paths = await Promise.all([listDir('agent-socket', this.#options), this.socketPath()]);
-    const identities = await Promise.all(paths.map(identityOf));
+    const identities = await Promise.all(paths.map(tellableIdentity));
     return identities.filter((identity) => identity !== undefined);
   }
 

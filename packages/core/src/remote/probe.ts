@@ -1,7 +1,7 @@
 import { type BigIntStats, lstatSync, readlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { identityOf, type SocketIdentity, sameIdentity } from '../gnupg/socket-identity.ts';
+import { identityOf, ofThisKernel, type SocketIdentity, sameIdentity } from '../gnupg/socket-identity.ts';
 import { type Answer, askWhoYouAre, type KnockOptions, knock, type SocketKind } from './knock.ts';
 import { type SocketOwner, socketOwners } from './socket-owner.ts';
 
@@ -60,7 +60,8 @@ export async function probe(options: ProbeOptions): Promise<Finding> {
   }
 }
 
-async function leadsToHost({ path, kind, hostSockets = [] }: ProbeOptions): Promise<boolean> {
+async function leadsToHost({ path, kind, hostSockets: told = [] }: ProbeOptions): Promise<boolean> {
+  const hostSockets = await ofThisKernel(told);
   if (hostSockets.length === 0) return false;
   const siblings = kind === 'gpg-agent' ? AGENT_NAMES.map((name) => join(dirname(path), name)) : [];
   for (const name of [path, ...siblings]) {

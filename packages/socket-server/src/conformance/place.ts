@@ -254,6 +254,14 @@ export function placeCases(runtime: Runtime): void {
     expect(identityOf(path)).toEqual(before);
   });
 
+  it("does not take a file of this machine for the host's agent on another", async () => {
+    const [target, path] = await withGnupgHome(runtime);
+    await (await SocketHolder.start(path, 'silent')).end();
+    const server = await target.serve({ gpg: true, hostSockets: [{ ...identityOf(path), boot: 'another' }] });
+    const { sockets } = await server.ready();
+    expect(sockets.map(({ type }) => type)).toEqual(['gpg-agent']);
+  });
+
   it('refuses a directory that is shared with others', async () => {
     const target = await Target.create(runtime);
     const shared = join(target.root, 'shared');
@@ -296,7 +304,7 @@ export function placeCases(runtime: Runtime): void {
     rmSync(target.sshSocket);
     await server.says(/took its place back/);
     await Client.open(server, target.sshSocket);
-    rmSync(dirname(target.sshSocket), { recursive: true });
+    await rename(dirname(target.sshSocket), join(target.root, 'moved'));
     await server.says(/took its place back[\s\S]*took its place back/);
     await Client.open(server, target.sshSocket);
   });
@@ -319,8 +327,8 @@ export function placeCases(runtime: Runtime): void {
   it('leaves a file that took its place there', async () => {
     const target = await Target.create(runtime);
     const server = await target.serveSsh();
-    rmSync(target.sshSocket);
-    await writeFile(target.sshSocket, 'a file');
+    await writeFile(`${target.sshSocket}.new`, 'a file');
+    await rename(`${target.sshSocket}.new`, target.sshSocket);
     await server.says(/something replaced the socket/);
     await server.stop();
     expect(readFileSync(target.sshSocket, 'utf8')).toBe('a file');
