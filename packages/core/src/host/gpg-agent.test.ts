@@ -132,10 +132,10 @@ test.each(['ended', 'killed'] as const)(
   async (how) => {
     const gnupg = await home();
     const { agent } = agentFor({ env: gnupg.env });
-    await connect(agent);
+    // An agent that was told to end serves on while a connection is open.
+    (await connect(agent)).socket.destroy();
     const first = await pidOf(gnupg);
-    if (how === 'killed') await end(gnupg, 'killed');
-    else await gnupg.killAgent();
+    await end(gnupg, how);
     expect(await answer(await connect(agent), 'GETINFO restricted')).toBe('OK\n');
     const second = await pidOf(gnupg);
     expect(second).toBeGreaterThan(0);

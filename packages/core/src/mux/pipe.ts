@@ -79,7 +79,9 @@ class SocketPipe implements StreamConsumer, Outlets {
     // Both directions are over: what was written still leaves, what still comes is dropped.
     this.socket.off('data', this.#fromSocket);
     this.socket.resume();
-    this.socket.destroySoon();
+    // The kernel delivers what it has taken; a half-close before would be two more system calls.
+    if (this.socket.writableLength === 0) this.socket.destroy();
+    else this.socket.destroySoon();
   }
 
   // Outlets

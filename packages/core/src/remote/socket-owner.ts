@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { readdir, readFile, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { isTemporaryName } from './temporary-name.ts';
@@ -42,7 +43,8 @@ async function listeningSockets(path: string, procDir: string): Promise<Set<numb
     names.has(name) || (directories.has(dirname(name)) && isTemporaryName(basename(name), basename(path)));
 
   const sockets = new Set<number>();
-  for (const line of (await readFile(join(procDir, 'net/unix'), 'utf8')).split('\n')) {
+  // Read in one go to the end: older Nodes' promise version stops at the first short read, as /proc makes them.
+  for (const line of readFileSync(join(procDir, 'net/unix'), 'utf8').split('\n')) {
     // Num: RefCount Protocol Flags Type St Inode Path
     const fields = /^\S+ \S+ \S+ (\S+) \S+ \S+ +(\d+) (.+)$/.exec(line);
     if (!fields?.[1] || !fields[3] || !(Number.parseInt(fields[1], 16) & LISTENING)) continue;
