@@ -1,0 +1,50 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { GnupgHome } from '../../../test/support/gnupg-home.ts';
+import { listHostKeys, parseKeys } from './host-keys.ts';
+
+describe('listHostKeys', () => {
+  it("lists what a real gpg has, one's own keys first, with the keygrips of all subkeys", async () => {
+    const mine = await GnupgHome.create();
+    onTestFinished(() => mine.remove());
+    const fingerprint = await mine.createKey('Zoe Own: signs <zoe@example.org>');
+    await mine.addEncryptionKey(fingerprint);
+    const other = await GnupgHome.create();
+    onTestFinished(() => other.remove());
+    const theirs = await other.createKey('Alice Other <alice@example.org>');
+    await mine.gpgOk(['--import'], { input: await other.gpgOk(['--armor', '--export']) });
+
+    const keys = await listHostKeys({ env: mine.env });
+    expect(keys).toMatchObject([
+      { fingerprint, userId: 'Zoe Own: signs <zoe@example.org>', secret: true },
+      { fingerprint: theirs, userId: 'Alice Other <alice@example.org>', secret: false },
+    ]);
+    expect(keys[0]?.keygrips).toHaveLength(2);
+    const grips = await mine.gpgOk(['--with-keygrip', '--list-keys', fingerprint]);
+    for (const keygrip of keys[0]?.keygrips ?? []) expect(grips).toContain(keygrip);
+  });
+
+  it('lists nothing of an empty keyring', async () => {
+    const home = await GnupgHome.create();
+    onTestFinished(() => home.remove());
+    expect(await listHostKeys({ env: home.env })).toEqual([]);
+  });
+
+  it('says so when gpg is not there', async () => {
+    await expect(listHostKeys({ gpgBinDir: '/nowhere' })).rejects.toThrow(
+      expect.objectContaining({ code: 'GPG_MISSING' }),
+    );
+  });
+});
+
+describe('parseKeys', () => {
+  it('ignores what belongs to no key, and what has no fingerprint', () => {
+    expect(
+      parseKeys('tru::1:2:3\nfpr:::::::::AAAA:\npub:u:256:22:B:1::::::\nuid:u::::1::X::No print:\n'),
+    ).toEqual([]);
+  });
+
+  it('shows no control character of a user ID', () => {
+    const listing = 'pub:u:\nfpr:::::::::F1:\nuid:u::::1::X::Zoë\\x0a\\x3a\\x1b[2J <e@x>:\n';
+    expect(parseKeys(listing)[0]?.userId).toBe('Zoë\uFFFD:\uFFFD[2J <e@x>');
+  });
+});

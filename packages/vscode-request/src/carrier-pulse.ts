@@ -1,0 +1,85 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** How a carrier is checked. */
+export interface PulseOptions {
+  /** Resolves when the host answers. */
+  ping(): Promise<unknown>;
+  /** Time between two checks. */
+  everyMs: number;
+  /** How long the host may take to answer. */
+  deadlineMs: number;
+}
+
+/** Unanswered pings are kept by VS Code until the connection is back: only so many are sent. */
+const MOST_UNANSWERED = 8;
+
+/** Tells whether the host's end of the carrier is alive. */
+export class CarrierPulse {
+  readonly #options: PulseOptions;
+  readonly #waiting = new Set<() => void>();
+  #unanswered = 0;
+
+  constructor(options: PulseOptions) {
+    this.#options = options;
+  }
+
+  /** Whether the host answers within the deadline, be it to an earlier ping. */
+  isAlive(signal: AbortSignal): Promise<boolean> {
+    return this.#answer(this.#options.deadlineMs, signal);
+  }
+
+  /** Returns when the host answers again, or `signal` ends the wait. */
+  async untilAlive(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !(await this.#answer(this.#options.everyMs, signal))) {
+      // Pings go on being unanswered, or refused at once: a host without the extension does that.
+      await rest(this.#options.everyMs, signal);
+    }
+  }
+
+  /** Returns when the host has stopped answering, when `goOn` says no, or when `signal` ends the watch. */
+  async untilDead(signal: AbortSignal, goOn: () => boolean): Promise<'dead' | 'ended'> {
+    for (;;) {
+      await rest(this.#options.everyMs, signal);
+      if (signal.aborted || !goOn()) return 'ended';
+      if (!(await this.isAlive(signal))) return signal.aborted ? 'ended' : 'dead';
+    }
+  }
+
+  #answer(withinMs: number, signal: AbortSignal): Promise<boolean> {
+    return new Promise((resolve) => {
+      const answered = () => settle(true);
+      const silent = () => settle(false);
+      const timer = setTimeout(silent, withinMs);
+      const settle = (alive: boolean) => {
+        clearTimeout(timer);
+        this.#waiting.delete(answered);
+        signal.removeEventListener('abort', silent);
+        resolve(alive);
+      };
+      this.#waiting.add(answered);
+      signal.addEventListener('abort', silent);
+      if (signal.aborted) silent();
+      else this.#ping(silent);
+    });
+  }
+
+  #ping(refused: () => void): void {
+    if (this.#unanswered >= MOST_UNANSWERED) return;
+    this.#unanswered++;
+    this.#options.ping().then(
+      () => {
+        this.#unanswered--;
+        for (const answered of [...this.#waiting]) answered();
+      },
+      () => {
+        this.#unanswered--;
+        refused();
+      },
+    );
+  }
+}
+
+/** Waits; an abort ends the wait early and is no error. */
+async function rest(ms: number, signal: AbortSignal): Promise<void> {
+  await delay(ms, undefined, { signal }).catch(() => {});
+}

@@ -1,0 +1,104 @@
+import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
+import type { LogCallback } from '@gpg-bridge/core/log';
+import { importPublicKeys } from '@gpg-bridge/core/remote/keyring';
+import type { WantedKeys } from '@gpg-bridge/vscode-shared/contract';
+import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
+import type { Host } from './host.ts';
+
+/** What key sync needs. */
+export interface KeySyncOptions {
+  vs: Pick<VsCode, 'window' | 'workspace' | 'ProgressLocation' | 'ConfigurationTarget'>;
+  host: Host;
+  gnupg(): GnupgOptions;
+  log: LogCallback;
+}
+
+/** What became of the keys. */
+export interface SyncResult {
+  added: number;
+  updated: number;
+  unchanged: number;
+  /** What the person picked from the list, if they were asked. */
+  chosen?: string[] | undefined;
+}
+
+const SETTING = 'autoSyncPublicKeys';
+const ALWAYS_THESE = 'Always Copy These';
+
+/** How the host's answer becomes a result: with a progress notification, or quietly. */
+type Around = <T>(work: () => Promise<T>) => Thenable<T>;
+
+/** Copies public keys of the host into the remote's keyring. */
+export class KeySync {
+  constructor(private readonly options: KeySyncOptions) {}
+
+  /** As the setting says, when the bridge comes up; only new keys are worth a message. */
+  async auto(): Promise<void> {
+    const { vs } = this.options;
+    const wanted = this.#setting();
+    if (wanted === 'none') return;
+    const result = await this.#sync(wanted, (work) => work());
+    if (result && result.added > 0)
+      void vs.window.showInformationMessage(`GPG Bridge: ${describeSync(result)}.`);
+  }
+
+  /** Asks which keys, copies them and says what became of them. */
+  async ask(): Promise<void> {
+    const { vs } = this.options;
+    const items: { label: string; description: string; wanted: WantedKeys }[] = [
+      { label: '$(key) Your own keys', description: 'those you can sign and decrypt with', wanted: 'pairs' },
+      { label: '$(organization) All public keys', description: 'your whole keyring', wanted: 'all' },
+      { label: '$(list-selection) Choose keys…', description: 'from a list', wanted: 'choose' },
+    ];
+    const title = 'Copy public keys from your computer to this remote';
+    const picked = await vs.window.showQuickPick(items, { title, placeHolder: 'Which public keys?' });
+    if (!picked) return;
+    const options = { location: vs.ProgressLocation.Notification, title: 'GPG Bridge: copying public keys…' };
+    const result = await this.#sync(picked.wanted, (work) => vs.window.withProgress(options, work));
+    if (!result) return;
+    const again = result.chosen?.length ? [ALWAYS_THESE] : [];
+    const text = `GPG Bridge: ${describeSync(result)}.`;
+    // Not awaited: the message may stay for as long as the person likes.
+    void vs.window.showInformationMessage(text, ...again).then((pressed) => {
+      if (pressed !== ALWAYS_THESE) return;
+      const settings = vs.workspace.getConfiguration('gpgBridgeRequest');
+      return settings.update(SETTING, result.chosen, vs.ConfigurationTarget.Global);
+    });
+  }
+
+  /** Undefined when the person closed the list of keys. */
+  async #sync(wanted: WantedKeys, around: Around): Promise<SyncResult | undefined> {
+    // While a person picks from a list nothing is being copied.
+    const picked = wanted === 'choose' ? await this.options.host.exportPublicKeys(wanted) : undefined;
+    if (picked && !picked.chosen) return undefined;
+    return around(async () => {
+      const { host, gnupg, log } = this.options;
+      const { keys, trust, count } = picked ?? (await host.exportPublicKeys(wanted));
+      if (count === 0) return { added: 0, updated: 0, unchanged: 0 };
+      const result = await importPublicKeys({ keys: Buffer.from(keys, 'base64'), trust }, gnupg());
+      log(`copied public keys: ${describeSync(result)}`, 'info');
+      return { ...result, chosen: picked?.chosen };
+    });
+  }
+
+  #setting(): 'pairs' | 'all' | 'none' | string[] {
+    const value = this.options.vs.workspace.getConfiguration('gpgBridgeRequest').get<unknown>(SETTING);
+    if (value === 'all' || value === 'none') return value;
+    return Array.isArray(value) ? value.map(String) : 'pairs';
+  }
+}
+
+/** The result in words: `3 keys added, 1 unchanged`. */
+export function describeSync({ added, updated, unchanged }: SyncResult): string {
+  const parts = [
+    [added, 'added'],
+    [updated, 'updated'],
+    [unchanged, 'unchanged'],
+  ] as const;
+  const [first, ...rest] = parts.filter(([count]) => count > 0);
+  if (!first) return 'no public keys to copy';
+  const [count, word] = first;
+  return [`${count} ${count === 1 ? 'key' : 'keys'} ${word}`, ...rest.map(([n, w]) => `${n} ${w}`)].join(
+    ', ',
+  );
+}

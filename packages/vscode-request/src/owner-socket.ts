@@ -1,0 +1,139 @@
+import { lstatSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import { dirname } from 'node:path';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import type { SocketIdentity } from '@gpg-bridge/core/gnupg/socket-identity';
+import { type LogCallback, noLog } from '@gpg-bridge/core/log';
+import { BoundSocket, identityAt } from '@gpg-bridge/core/remote/bound-socket';
+import { connectTo } from '@gpg-bridge/core/remote/knock';
+import { ensureSocketDirectory } from '@gpg-bridge/core/remote/socket-directory';
+
+/** Who holds a remote's gpg socket, as the holder itself says. */
+export interface OwnerCard {
+  version: string;
+  pid: number;
+  /** What the person calls that window. */
+  window: string;
+}
+
+/** What is at the owner's socket: nobody, the remains of somebody, or an owner to stay connected with. */
+export type Finding =
+  | { found: 'nobody' }
+  | { found: 'gone'; identity: SocketIdentity }
+  | { found: 'owner'; card: OwnerCard; ended: Promise<void>; leave(): void };
+
+/** A card is one line of JSON; more than this is no card. */
+const LONGEST_CARD = 4_096;
+const BACKLOG = 64;
+
+/** Connects to the owner and reads its card; one that gives none in time counts as gone. */
+export async function findOwner(path: string, timeoutMs: number): Promise<Finding> {
+  const identity = identityAt(path);
+  if (!identity) return { found: 'nobody' };
+  const socket = await connect(path, timeoutMs);
+  if (!socket) return { found: 'gone', identity };
+  const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  const card = await readCard(socket, timeoutMs);
+  if (!card) {
+    socket.destroy();
+    return { found: 'gone', identity };
+  }
+  return { found: 'owner', card, ended, leave: () => socket.destroy() };
+}
+
+/** Undefined when nobody listens, or for so long that nobody will. */
+async function connect(path: string, timeoutMs: number): Promise<Socket | undefined> {
+  try {
+    return await connectTo(path, { timeoutMs });
+  } catch (cause) {
+    if (ABANDONED.has((cause as NodeJS.ErrnoException).code ?? '') && isSocket(path)) return undefined;
+    throw new BridgeError('SOCKET_PATH_FOREIGN_FILE', {
+      what: `can't find out whether another window holds the gpg socket`,
+      why: `${path} is not a socket of ours (${cause instanceof Error ? cause.message : cause})`,
+      fix: 'Move it away if nothing needs it, then start again.',
+      cause,
+    });
+  }
+}
+
+/** A listener that was killed, one that went meanwhile, and one that has stopped accepting. */
+const ABANDONED = new Set(['ECONNREFUSED', 'ENOENT', 'EAGAIN']);
+
+function isSocket(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSocket() ?? true;
+}
+
+function readCard(socket: Socket, timeoutMs: number): Promise<OwnerCard | undefined> {
+  return new Promise((resolve) => {
+    let line = '';
+    const timer = setTimeout(resolve, timeoutMs, undefined);
+    const done = (card: OwnerCard | undefined) => {
+      clearTimeout(timer);
+      resolve(card);
+    };
+    // The listener stays: without one the socket would never notice its end.
+    socket.setEncoding('utf8').on('data', (text: string) => {
+      if (line.length > LONGEST_CARD || line.includes('\n')) return;
+      line += text;
+      if (line.includes('\n')) done(parseCard(line));
+      else if (line.length > LONGEST_CARD) done(undefined);
+    });
+    socket.once('close', () => done(undefined));
+  });
+}
+
+function parseCard(line: string): OwnerCard | undefined {
+  try {
+    const { version, pid, window } = JSON.parse(line) as Partial<OwnerCard>;
+    return { version: String(version), pid: Number(pid), window: String(window) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The owner's end: answers everybody who connects with its card, and holds the line until it lets go. */
+export class OwnerSocket {
+  readonly #bound: BoundSocket;
+  readonly #peers: Set<Socket>;
+
+  private constructor(bound: BoundSocket, peers: Set<Socket>) {
+    this.#bound = bound;
+    this.#peers = peers;
+  }
+
+  /** Takes the place that was found empty or abandoned; undefined if somebody else was faster. */
+  static async claim(
+    path: string,
+    card: OwnerCard,
+    finding: Exclude<Finding, { found: 'owner' }>,
+    log: LogCallback = noLog,
+  ): Promise<OwnerSocket | undefined> {
+    const peers = new Set<Socket>();
+    await ensureSocketDirectory(dirname(path), log);
+    const bound = await BoundSocket.bind(path, {
+      backlog: BACKLOG,
+      allowHalfOpen: false,
+      onError: (error) => log(`${path}: ${error.message}`, 'warn'),
+      onConnection: (socket) => {
+        peers.add(socket);
+        socket.on('error', () => {}).on('close', () => peers.delete(socket));
+        socket.resume().write(`${JSON.stringify(card)}\n`);
+      },
+    });
+    const placed = finding.found === 'gone' ? bound.placeOver(finding.identity) : bound.placeIfFree();
+    if (placed) return new OwnerSocket(bound, peers);
+    bound.close();
+    return undefined;
+  }
+
+  /** Whether others who look for the owner still find this one. */
+  holdsPlace(): boolean {
+    return this.#bound.holdsPlace();
+  }
+
+  /** Lets go; those who stayed connected notice at once. */
+  close(): void {
+    this.#bound.close();
+    for (const peer of this.#peers) peer.destroy();
+  }
+}

@@ -1,0 +1,198 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { vi } from 'vitest';
+import { CodeServer, installVsCode, type VsCodeRelease } from '../../support/code-server.ts';
+import { GnupgHome } from '../../support/gnupg-home.ts';
+import { run, runOk } from '../../support/process.ts';
+import { makeTempDir } from '../../support/temp.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+/** The passphrase of the key that needs one. */
+export const PASSPHRASE = 'correct horse';
+
+/** Makes the VSIX files afresh, once for all releases, and returns their paths, the pack last. */
+export function packExtensions(): Promise<string[]> {
+  packed ??= pack();
+  return packed;
+}
+
+let packed: Promise<string[]> | undefined;
+
+async function pack(): Promise<string[]> {
+  if (!existsSync(join(root, 'tools/node_modules/@vscode/vsce/vsce'))) {
+    await runOk('npm', ['ci', '--prefix', 'tools', '--ignore-scripts'], { cwd: root });
+  }
+  const printed = await runOk(process.execPath, [join(root, 'scripts/package-extensions.mjs')]);
+  return [...printed.matchAll(/^(\S+\.vsix) /gm)].map((match) => match[1]!);
+}
+
+/**
+ * Two computers on one machine: a host and a remote, each with a GNUPGHOME that its side finds through its
+ * gpgBinDir, a repository in the remote, and a VS Code whose browser is the host's.
+ */
+export class Scene {
+  private constructor(
+    readonly dir: string,
+    readonly host: GnupgHome,
+    readonly remote: GnupgHome,
+    readonly server: CodeServer,
+    readonly repository: string,
+    /** Fingerprints: a key that signs at once, one whose passphrase is asked for, and somebody else's. */
+    readonly keys: { quick: string; guarded: string; friend: string },
+  ) {}
+
+  static async create(release: VsCodeRelease, extensions: readonly string[]): Promise<Scene> {
+    const installed = await installVsCode(release);
+    const dir = await makeTempDir();
+    const host = await GnupgHome.create(`pinentry-program ${join(dir, 'pinentry')}\n`);
+    const remote = await GnupgHome.create();
+    await writePinentry(dir);
+    const keys = {
+      quick: await host.createKey('Robin Quick <robin@example.org>'),
+      guarded: await host.createKey('Robin Guarded <guarded@example.org>', { passphrase: PASSPHRASE }),
+      friend: await importFriend(host),
+    };
+    // What --quick-gen-key asked loopback for is still in the agent's cache.
+    await host.killAgent();
+    const repository = await createRepository(dir, keys.quick);
+    const server = await CodeServer.start(installed, {
+      dir,
+      extensions,
+      settings: {
+        'gpgBridgeAgent.gpgBinDir': await gpgBinDir(dir, 'host-bin', host),
+        'gpgBridgeRequest.gpgBinDir': await gpgBinDir(dir, 'remote-bin', remote),
+        // A browser has no extension host of its own: both run in the server.
+        'remote.extensionKind': { 'gpg-bridge.gpg-bridge-agent': ['workspace'] },
+        'git.enableCommitSigning': true,
+        'git.enableSmartCommit': true,
+        'git.confirmSync': false,
+        'security.workspace.trust.enabled': false,
+        'telemetry.telemetryLevel': 'off',
+        'terminal.integrated.profiles.linux': {
+          plain: { path: '/bin/bash', args: ['--norc', '--noprofile'] },
+        },
+        'terminal.integrated.defaultProfile.linux': 'plain',
+        'terminal.integrated.enablePersistentSessions': false,
+        'terminal.integrated.gpuAcceleration': 'off',
+        'terminal.integrated.shellIntegration.enabled': false,
+        'update.mode': 'none',
+        'window.menuBarVisibility': 'compact',
+        'workbench.colorTheme': 'Default Dark Modern',
+        'workbench.secondarySideBar.defaultVisibility': 'hidden',
+        'workbench.startupEditor': 'none',
+        'workbench.tips.enabled': false,
+        'chat.disableAIFeatures': true,
+        'chat.commandCenter.enabled': false,
+      },
+      // The remote's own programs (git, gpg) use the remote's GNUPGHOME.
+      env: {
+        ...remote.env,
+        // Every prompt tells which command was before it, and how that ended.
+        PROMPT_COMMAND: `echo "$? $(history 1)" > ${join(dir, 'status')}; PS1='devbox $ '`,
+        SSH_AUTH_SOCK: '',
+      },
+    });
+    return new Scene(dir, host, remote, server, repository, keys);
+  }
+
+  /** Says what the person types when the host's pinentry waits. */
+  async typePassphrase(passphrase: string): Promise<void> {
+    await writeFile(join(this.dir, 'typed'), `${passphrase}\n`);
+  }
+
+  /** Waits until the command in a terminal that has these words in it has ended; returns its status. */
+  exitStatus(words: string): Promise<number> {
+    const path = join(this.dir, 'status');
+    return vi.waitFor(
+      () => {
+        const last = readFileSync(path, 'utf8');
+        if (!last.includes(words)) throw new Error(`still waiting for "${words}"; the last command: ${last}`);
+        return Number.parseInt(last, 10);
+      },
+      { timeout: 60_000, interval: 100 },
+    );
+  }
+
+  /** Where the remote's gpg looks for its agent. */
+  remoteSocket(): Promise<string> {
+    return this.remote.socket('agent-socket');
+  }
+
+  /** What git says about the signature of the newest commit, in the remote. */
+  async verifyHead(): Promise<string> {
+    const { stderr, status } = await run('git', ['-C', this.repository, 'verify-commit', 'HEAD'], {
+      env: this.remote.env,
+    });
+    return status === 0 ? stderr : `not verified (${status}): ${stderr}`;
+  }
+
+  /** The newest commit's subject. */
+  async headSubject(): Promise<string> {
+    return (
+      await runOk('git', ['-C', this.repository, 'log', '-1', '--format=%s'], { env: this.remote.env })
+    ).trim();
+  }
+
+  /** Ends everything and deletes it. */
+  async remove(): Promise<void> {
+    await this.server.stop();
+    await this.host.remove();
+    await this.remote.remove();
+    await rm(this.dir, { recursive: true, force: true });
+  }
+}
+
+/** Wrappers of GnuPG's programs that know their side's home. */
+async function gpgBinDir(dir: string, name: string, home: GnupgHome): Promise<string> {
+  const bin = join(dir, name);
+  await mkdir(bin);
+  for (const program of ['gpg', 'gpgconf']) {
+    const path = (await runOk('sh', ['-c', `command -v ${program}`])).trim();
+    await writeFile(join(bin, program), `#!/bin/sh\nGNUPGHOME='${home.dir}' exec '${path}' "$@"\n`);
+    await chmod(join(bin, program), 0o755);
+  }
+  return bin;
+}
+
+/** A pinentry that waits at a pipe for what the person types. */
+async function writePinentry(dir: string): Promise<void> {
+  const typed = join(dir, 'typed');
+  await runOk('mkfifo', ['-m', '600', typed]);
+  const script = `#!/bin/sh
+echo 'OK Pleased to meet you'
+while read -r command rest; do
+  case "$command" in
+    GETPIN) read -r passphrase < '${typed}'; echo "D $passphrase"; echo OK ;;
+    BYE) echo OK; exit ;;
+    *) echo OK ;;
+  esac
+done
+`;
+  await writeFile(join(dir, 'pinentry'), script);
+  await chmod(join(dir, 'pinentry'), 0o755);
+}
+
+async function importFriend(host: GnupgHome): Promise<string> {
+  const friend = await GnupgHome.create();
+  const fingerprint = await friend.createKey('Kim Friend <kim@example.net>');
+  await host.gpgOk(['--import'], { input: await friend.gpgOk(['--armor', '--export']) });
+  await friend.remove();
+  return fingerprint;
+}
+
+async function createRepository(dir: string, signingKey: string): Promise<string> {
+  const repository = join(dir, 'ship-it');
+  const git = (...args: string[]) => runOk('git', ['-C', repository, ...args]);
+  await mkdir(repository);
+  await git('init', '--quiet', '--initial-branch=main');
+  await git('config', 'user.name', 'Robin');
+  await git('config', 'user.email', 'robin@example.org');
+  await git('config', 'user.signingKey', signingKey);
+  await writeFile(join(repository, 'README.md'), '# Ship it\n');
+  await git('add', '.');
+  await git('-c', 'commit.gpgSign=false', 'commit', '--quiet', '-m', 'Begin');
+  return repository;
+}
