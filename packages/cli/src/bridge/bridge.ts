@@ -93,7 +93,7 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
     } catch (error) {
       muxer.close();
       exec.kill();
-      throw withLastWords(toBridgeError(error, `can't start the bridge to ${target.name}`), stderr());
+      throw inItsWords(toBridgeError(error, `can't start the bridge to ${target.name}`), target, stderr());
     } finally {
       parts.signal?.removeEventListener('abort', giveUp);
     }
@@ -129,8 +129,15 @@ async function sendKeys(muxer: HostMuxer, keys: Buffer, log: LogCallback): Promi
   if (unsent > 0) log(`${unsent} bytes of public keys could not be sent to the target`, 'warn');
 }
 
-/** A target that closed without a word in the protocol often said why on its standard error. */
-function withLastWords(error: BridgeError, words: string): BridgeError {
-  if (error.code !== 'TARGET_CLOSED' || !words) return error;
-  return new BridgeError('TARGET_CLOSED', { what: error.what, why: words, fix: error.fix, cause: error });
+/**
+ * A target that closed without a word in the protocol often said why on its standard error; one that
+ * failed in words of the same form as ours needs no others around them.
+ */
+function inItsWords(error: BridgeError, target: Target, lastWords: string): BridgeError {
+  if (error.code === 'TARGET_CLOSED' && lastWords) {
+    return new BridgeError(error.code, { what: error.what, why: lastWords, fix: error.fix, cause: error });
+  }
+  const [, what, why, fix] = /^(.+?): (.+?)\. ([A-Z].*\.)$/s.exec(error.why) ?? [];
+  if (error.code !== 'TARGET_ERROR' || !what || !why || !fix) return error;
+  return new BridgeError(error.code, { what: `in ${target.name}: ${what}`, why, fix, cause: error });
 }

@@ -24,7 +24,7 @@ export interface Narrator {
 interface Host {
   env: NodeJS.ProcessEnv;
   fingerprint: string;
-  directMicroseconds: number;
+  agentPath: string;
 }
 
 /** Signs a commit across both carriers, each into a home of its own, and verifies it. */
@@ -49,7 +49,7 @@ async function makeHost(sandbox: Sandbox, tell: Narrator): Promise<Host> {
   const path = await agent.socketPath();
   tell.fact(`key ${fingerprint}`);
   tell.fact(`agent's restricted socket ${path}`);
-  return { env, fingerprint, directMicroseconds: await medianOverSocket(path) };
+  return { env, fingerprint, agentPath: path };
 }
 
 /** Carrier (a): RequestProxy and AgentProxy, as the two VS Code extensions join them. */
@@ -63,11 +63,12 @@ async function overCommands(sandbox: Sandbox, host: Host, tell: Narrator): Promi
   try {
     tell.fact(`target's socket ${requestProxy.socketPath}`);
     await signAndVerify(sandbox, 'one', env, host, tell);
+    const direct = await medianOverSocket(host.agentPath);
     const proxied = await medianOverCommands(agentProxy);
     const whole = await medianOverSocket(requestProxy.socketPath);
     tell.table([
-      ['gpg-agent itself', micro(host.directMicroseconds)],
-      ['+ AgentProxy (host end)', micro(proxied - host.directMicroseconds)],
+      ['gpg-agent itself', micro(direct)],
+      ['+ AgentProxy (host end)', micro(proxied - direct)],
       ['+ RequestProxy (target end)', micro(whole - proxied)],
       ['one round trip, all in all', micro(whole)],
     ]);
@@ -93,10 +94,11 @@ async function overStdio(sandbox: Sandbox, host: Host, tell: Narrator): Promise<
     const path = bridge.info.sockets[0]?.path ?? '';
     tell.fact(`target's socket ${path}, served by ${bridge.info.runtime}`);
     await signAndVerify(sandbox, 'two', env, host, tell);
+    const direct = await medianOverSocket(host.agentPath);
     const whole = await medianOverSocket(path);
     tell.table([
-      ['gpg-agent itself', micro(host.directMicroseconds)],
-      ['+ the bridge: socket server, pipe, host end', micro(whole - host.directMicroseconds)],
+      ['gpg-agent itself', micro(direct)],
+      ['+ the bridge: socket server, pipe, host end', micro(whole - direct)],
       ['one round trip, all in all', micro(whole)],
     ]);
   } finally {
