@@ -1,7 +1,7 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Finished, type RunOptions, run, runOk } from './process.ts';
-import { makeTempDir } from './temp.ts';
+import { makeTempDir, removeDir } from './temp.ts';
 
 /**
  * A GNUPGHOME of a test's own, with its own agent. `remove()` ends that agent and deletes everything;
@@ -96,6 +96,6 @@ export class GnupgHome {
   async remove(): Promise<void> {
     await run('gpgconf', ['--kill', 'all'], { env: this.env });
     await run('gpgconf', ['--remove-socketdir'], { env: this.env });
-    await rm(join(this.dir, '..'), { recursive: true, force: true });
+    await removeDir(join(this.dir, '..'));
   }
 }

@@ -17,9 +17,9 @@ export interface TestSshAgent {
 }
 
 /** Starts an ssh-agent; it ends with the test. */
-export async function startSshAgent(): Promise<TestSshAgent> {
+export async function startSshAgent({ name = 'agent' } = {}): Promise<TestSshAgent> {
   const dir = await tempDir();
-  const socketPath = join(dir, 'agent');
+  const socketPath = join(dir, name);
   const { SSH_AUTH_SOCK: _, ...inherited } = process.env;
   const env = { ...inherited, HOME: dir, LC_ALL: 'C' };
   const agent = spawn('ssh-agent', ['-D', '-a', socketPath], { env, stdio: ['ignore', 'pipe', 'ignore'] });

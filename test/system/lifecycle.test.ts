@@ -1,0 +1,175 @@
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { crashAgent } from '../support/agent-processes.ts';
+import { personWithContainer, processesInside, signInside, type Up } from '../support/bridged.ts';
+import { Person } from '../support/cli.ts';
+import type { ContainerEngine } from '../support/engine/containers.ts';
+import { DockerEngine } from '../support/engine/docker.ts';
+import { sharedEngine } from '../support/engine/shared.ts';
+import { requireSystem } from '../support/requirements.ts';
+
+const SERVER = 'gpg-bridge*';
+
+requireSystem('docker')('the life of a bridge to a container', () => {
+  let docker: ContainerEngine;
+
+  beforeAll(async () => {
+    docker = await sharedEngine('docker');
+  });
+
+  describe.each([
+    ['kill', ['kill']],
+    ['stop', ['stop']],
+    ['rm -f', ['rm', '-f']],
+  ])('docker %s', (what, command) => {
+    it('ends it at once, and leaves nothing', async () => {
+      const { person, container, name } = await personWithContainer(docker);
+      await person.ok('up', name);
+      await docker.runOk([...command, container.id]);
+      await person.settled();
+      expect(await person.json('status')).toEqual([]);
+      expect((await person.files()).map((file) => file.replace(/.*\./, ''))).toEqual(['log']);
+      const log = await person.run(['log', name]);
+      expect(log.status).toBe(what === 'rm -f' ? 1 : 0); // its name is nobody's any more
+      if (what === 'rm -f') return;
+      expect(log.stdout.toString()).toContain('the bridge is over');
+      await docker.runOk(['start', container.id]);
+      await person.ok('up', name);
+      expect(await signInside(container)).toContain('GOODSIG');
+    });
+  });
+
+  it('docker restart ends it, and the next `up` works', async () => {
+    const { person, container, name } = await personWithContainer(docker);
+    const first = await person.json<Up>('up', name);
+    await docker.runOk(['restart', container.id]);
+    await person.settled();
+    const second = await person.json<Up>('up', name);
+    expect(second.pid).not.toBe(first.pid);
+    expect(await signInside(container)).toContain('GOODSIG');
+  });
+
+  it('ends when its process inside is killed, and that leaves nothing in the way', async () => {
+    const { person, container, name } = await personWithContainer(docker);
+    const up = await person.json<Up>('up', name);
+    const [server] = await processesInside(container, SERVER);
+    await container.execOk(['sh', '-c', `kill -9 ${server}`]);
+    await person.settled();
+    expect(await person.json('status')).toEqual([]);
+    // Nobody could remove the socket; it is dead, and the next one takes its place.
+    await container.execOk(['test', '-S', up.sockets[0]!.path]);
+    await person.ok('up', name);
+    expect(await signInside(container)).toContain('GOODSIG');
+  });
+
+  it('ends inside when the daemon is killed', async () => {
+    const { person, container, name } = await personWithContainer(docker);
+    const up = await person.json<Up>('up', name);
+    process.kill(up.pid, 'SIGKILL');
+    await container.execOk(['sh', '-c', `while [ -e ${up.sockets[0]!.path} ]; do :; done`]);
+    await container.execOk([
+      'sh',
+      '-c',
+      `while ls -l /proc/[0-9]*/exe 2>/dev/null | grep -q perl; do :; done`,
+    ]);
+    await person.ok('up', name);
+    expect(await signInside(container)).toContain('GOODSIG');
+  });
+
+  it('goes on through docker pause', async () => {
+    const { person, container, name } = await personWithContainer(docker);
+    const { pid } = await person.json<Up>('up', name);
+    await docker.runOk(['pause', container.id]);
+    expect(await person.json('status')).toMatchObject([{ pid, lastError: null }]);
+    await docker.runOk(['unpause', container.id]);
+    expect(await signInside(container)).toContain('GOODSIG');
+    expect(await person.json('status')).toMatchObject([{ pid }]);
+  });
+
+  it('can be ended while the container is paused', async () => {
+    const { person, container, name } = await personWithContainer(docker);
+    const up = await person.json<Up>('up', name);
+    await docker.runOk(['pause', container.id]);
+    await person.ok('down', name);
+    expect(await person.json('status')).toEqual([]);
+    await docker.runOk(['unpause', container.id]);
+    await container.execOk(['sh', '-c', `while [ -e ${up.sockets[0]!.path} ]; do :; done`]);
+  });
+
+  it("goes on when the host's agent is restarted", async () => {
+    const { person, container, name } = await personWithContainer(docker);
+    const { pid } = await person.json<Up>('up', name);
+    expect(await signInside(container)).toContain('GOODSIG');
+    await crashAgent(person.home);
+    expect(await signInside(container)).toContain('GOODSIG');
+    await person.home.killAgent();
+    expect(await signInside(container)).toContain('GOODSIG');
+    expect(await person.json('status')).toMatchObject([{ pid }]);
+    expect(await processesInside(container, 'gpg-agent*')).toEqual([]);
+  });
+
+  describe('with --restart', () => {
+    it.each([['restart'], ['kill', 'start'], ['stop', 'start']])(
+      'is attached again after %s %s',
+      async (...commands) => {
+        const { person, container, name } = await personWithContainer(docker);
+        const { pid } = await person.json<Up>('up', name, '--restart');
+        const log = person.start(['log', name, '-f']);
+        await log.printed(/bridged /);
+        for (const [step, command] of commands.entries()) {
+          await docker.runOk([command!, container.id]);
+          if (step === 0 && commands.length > 1) {
+            await log.printed(/waiting for /);
+            expect(await person.ok('status')).toContain('waiting for target');
+          }
+        }
+        await log.printed(/bridged .*bridged /s);
+        expect(await signInside(container)).toContain('GOODSIG');
+        expect(await person.json('status')).toMatchObject([{ pid, sessions: { open: 0 } }]);
+      },
+    );
+
+    it('is attached again after its process inside was killed', async () => {
+      const { person, container, name } = await personWithContainer(docker);
+      await person.ok('up', name, '--restart');
+      const log = person.start(['log', name, '-f']);
+      await log.printed(/bridged /);
+      const [server] = await processesInside(container, SERVER);
+      await container.execOk(['sh', '-c', `kill -9 ${server}`]);
+      await log.printed(/bridged .*bridged /s);
+      expect(await signInside(container)).toContain('GOODSIG');
+    });
+
+    it('ends when the container is removed', async () => {
+      const { person, container, name } = await personWithContainer(docker);
+      await person.ok('up', name, '--restart');
+      await docker.runOk(['rm', '-f', container.id]);
+      await person.settled();
+      expect(await person.json('status')).toEqual([]);
+    });
+
+    it('can be ended while it waits', async () => {
+      const { person, container, name } = await personWithContainer(docker);
+      await person.ok('up', name, '--restart');
+      const log = person.start(['log', name, '-f']);
+      await docker.runOk(['kill', container.id]);
+      await log.printed(/waiting for /);
+      expect(await person.ok('down', name)).toContain('is down');
+      expect(await person.json('status')).toEqual([]);
+    });
+  });
+
+  it('ends when the engine does', { timeout: 300_000 }, async () => {
+    const own = await DockerEngine.start();
+    onTestFinished(() => own.stop());
+    const container = await own.startContainer({ image: 'plain' });
+    const person = await Person.create({ env: own.env });
+    const up = await person.json<Up>('up', container.name);
+    expect(up.id).toBe(container.id);
+    await own.stopDaemon();
+    await person.settled();
+    expect(await person.json('status')).toEqual([]);
+    const done = await person.run(['up', container.name]);
+    expect(done.status).toBe(3);
+    expect(done.stderr).toMatch(/^gpg-bridge: [^\n]+\n$/);
+  });
+});
