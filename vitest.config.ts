@@ -20,6 +20,8 @@ export default defineConfig({
       },
     ],
     reporters: ['default', './test/support/requirements-reporter.ts'],
+    // Most of a test is waiting for other programs, so there may be more workers than cores.
+    maxWorkers: 4,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     coverage: {

@@ -59,6 +59,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit();
 });
 
+// A bridge in the foreground goes on when nobody reads what it says.
+process.stderr.on('error', () => {});
+
 const words = process.argv.slice(2);
 main(words).then(
   (status) => {

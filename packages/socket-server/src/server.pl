@@ -334,7 +334,8 @@ sub is_own_agent {
     my ($path, $pid, $name) = @_;
     return 0 if $pid !~ /^\d+$/ || identity(stat $name) ne identity(stat $path);
     my %sockets = listening_sockets($path);
-    return !%sockets || holds_socket($pid, %sockets);
+    # gpg-agent hides its descriptors from whoever may not trace it: then nobody is seen to hold the socket.
+    return !%sockets || holds_socket($pid, %sockets) || holder($path) eq '';
 }
 
 sub leads_to_host {
@@ -390,7 +391,7 @@ sub refuse_if_taken {
     my $state = $found->{state};
     my $what = "can't listen on $path";
     fail_with($what, 'it leads to the agent of the host itself, which a bridge would cut off from its own keys',
-        'No bridge is needed here: gpg already talks to that agent.') if $state eq 'host-agent';
+        'No bridge is needed here: programs already talk to that agent.') if $state eq 'host-agent';
     fail_with($what, 'something that is not a socket we may use is there',
         'Move it away if nothing needs it, then start again.') if $state eq 'foreign-file';
     fail_with($what, 'another forward listens there' . holder($path) . ', so signing may already work here',

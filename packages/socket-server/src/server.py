@@ -298,7 +298,8 @@ def is_own_agent(path, pid, name):
     if not pid.isdigit() or identity(name, True) != identity(path, True):
         return False
     sockets = listening_sockets(path)
-    return not sockets or holds_socket(pid, sockets)
+    # gpg-agent hides its descriptors from whoever may not trace it: then nobody is seen to hold the socket.
+    return not sockets or holds_socket(pid, sockets) or not holder(path)
 
 
 def leads_to_host(path, kind):
@@ -368,7 +369,7 @@ def refuse_if_taken(path, may_take_over, finding):
     what = "can't listen on " + shown(path)
     if finding.state == 'host-agent':
         raise Failure(what, 'it leads to the agent of the host itself, which a bridge would cut off from its'
-                      ' own keys', 'No bridge is needed here: gpg already talks to that agent.')
+                      ' own keys', 'No bridge is needed here: programs already talk to that agent.')
     if finding.state == 'foreign-file':
         raise Failure(what, 'something that is not a socket we may use is there',
                       'Move it away if nothing needs it, then start again.')

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
-import { exportPublicKeys, type KeyFilter } from '@gpg-bridge/core/host/public-keys';
+import { exportPublicKeys, type KeyFilter, type PublicKeys } from '@gpg-bridge/core/host/public-keys';
 import type { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
@@ -15,14 +15,20 @@ import type { Journal } from './journal.ts';
 import { serveSshStream } from './ssh-session.ts';
 import { startServer } from './start-server.ts';
 
+/** The host's agents; one that is absent is not bridged. */
+export interface Agents {
+  gpg?: HostGpgAgent | undefined;
+  ssh?: HostSshAgent | undefined;
+}
+
 /** What a bridge joins, and how. */
 export interface BridgeParts {
   target: Target;
-  /** The host's agents; one that is absent is not bridged. */
-  gpg?: HostGpgAgent | undefined;
-  ssh?: HostSshAgent | undefined;
+  /** The host's agents, which are looked for while the target starts its runtime. */
+  agents: Promise<Agents> | Agents;
   sshKeys?: readonly string[] | undefined;
-  keys: KeyFilter;
+  /** Which public keys the target gets; absent if it gets no gpg-agent. */
+  keys?: KeyFilter | undefined;
   /** The environment of the host's gpg, if not this process's own. */
   hostEnv?: NodeJS.ProcessEnv | undefined;
   runtime?: RuntimeName | undefined;
@@ -52,25 +58,29 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
 
   /** Starts the socket server in the target; resolves when it listens, rejects with what went wrong there. */
   static async start(parts: BridgeParts): Promise<Bridge> {
-    const { target, gpg, ssh, journal, log } = parts;
-    // The keys and the agent's identity are asked for while the target starts its runtime.
-    const keys = gpg ? exportPublicKeys(parts.keys, parts.hostEnv ? { env: parts.hostEnv } : {}) : undefined;
-    const hostSockets = gpg ? gpg.identities() : Promise.resolve([]);
-    keys?.catch(() => {}); // awaited below; until then a failure elsewhere must not make it unhandled
-    hostSockets.catch(() => {});
+    const { target, journal, log } = parts;
+    // Everything that the host has to find out is asked for while the target starts its runtime.
+    const agents = Promise.resolve(parts.agents);
+    const exported = parts.keys && exportPublicKeys(parts.keys, parts.hostEnv ? { env: parts.hostEnv } : {});
+    agents.catch(() => {}); // awaited below; until then a failure elsewhere must not make it unhandled
+    exported?.catch(() => {});
     const { exec, runtime, stderr } = await startServer(target, {
       runtime: parts.runtime,
-      config: async () => ({
-        gpg: gpg !== undefined,
-        ssh: ssh !== undefined,
-        takeover: parts.takeover ?? false,
-        trust: (await keys)?.trust ?? [],
-        hostSockets: await hostSockets,
-        ...(target.sshDirectory ? { sshDir: target.sshDirectory } : {}),
-      }),
+      async config() {
+        const { gpg, ssh } = await agents;
+        return {
+          gpg: gpg !== undefined,
+          ssh: ssh !== undefined,
+          takeover: parts.takeover ?? false,
+          trust: (gpg && (await exported)?.trust) ?? [],
+          hostSockets: (await Promise.all([gpg?.identities() ?? [], ssh?.identities() ?? []])).flat(),
+          ...(target.sshDirectory ? { sshDir: target.sshDirectory } : {}),
+        };
+      },
       log,
       signal: parts.signal,
     });
+    const { gpg, ssh } = await agents;
     const muxer = new HostMuxer(
       { input: exec.stdout, output: exec.stdin },
       { socketTypes: [...(gpg ? ['gpg-agent'] : []), ...(ssh ? ['ssh-agent'] : [])] },
@@ -84,11 +94,17 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
     const giveUp = () => muxer.close();
     parts.signal?.addEventListener('abort', giveUp);
     try {
+      let ended: BridgeError | undefined;
       const info = await new Promise<ReadyInfo>((resolve, reject) => {
         muxer.once('ready', resolve);
-        muxer.once('close', (error) => reject(error ?? new Error('it was given up before it was ready')));
-        keys?.then((exported) => sendKeys(muxer, exported.keys, log)).catch(reject);
+        muxer.once('close', (error) => {
+          ended = error;
+          reject(error ?? new Error('it was given up before it was ready'));
+        });
+        if (gpg) void sendKeys(muxer, exported, log).catch(reject);
       });
+      // What broke it may have come together with READY.
+      if (muxer.closed) throw ended ?? new Error('it was given up as it got ready');
       return new Bridge(muxer, exec, { ...info, runtime: info.runtime ?? runtime });
     } catch (error) {
       muxer.close();
@@ -124,8 +140,12 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
 const STOP_TIMEOUT_MS = 3_000;
 
 /** The first keys go before READY, which waits for them; the rest of a large keyring follows by itself. */
-async function sendKeys(muxer: HostMuxer, keys: Buffer, log: LogCallback): Promise<void> {
-  const { unsent } = await muxer.sendPublicKeys(keys);
+async function sendKeys(
+  muxer: HostMuxer,
+  exported: Promise<PublicKeys> | undefined,
+  log: LogCallback,
+): Promise<void> {
+  const { unsent } = await muxer.sendPublicKeys((await exported)?.keys ?? Buffer.alloc(0));
   if (unsent > 0) log(`${unsent} bytes of public keys could not be sent to the target`, 'warn');
 }
 

@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
-import type { LogLine } from '../daemon/log-file.ts';
+import { type LogLine, olderPart } from '../daemon/log-file.ts';
 import { bridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
 import { Manager } from '../manager/manager.ts';
 import { styles } from '../terminal/style.ts';
@@ -17,12 +17,14 @@ export async function run(command: ParsedCommand): Promise<number> {
   const { json, follow } = command.flags;
   // With --follow there is no end at which a document could be complete: a line each, then.
   const document: LogLine[] | undefined = json && !follow ? [] : undefined;
-  const reader = new LineReader(path ?? '', (line) => {
+  const show = (line: LogLine) => {
     if (json && 'message' in line) return;
     if (document) document.push(line);
     else process.stdout.write(`${json ? JSON.stringify(line) : describe(line)}\n`);
-  });
-  if (!path || !reader.read()) throw noBridge(which);
+  };
+  const reader = new LineReader(path ?? '', show);
+  const isOlder = path !== undefined && new LineReader(olderPart(path), show).read();
+  if (!path || !(reader.read() || isOlder)) throw noBridge(which);
   if (document) process.stdout.write(`${JSON.stringify(document)}\n`);
   if (!follow) return 0;
   const watcher = watch(dirname(path), () => reader.read());

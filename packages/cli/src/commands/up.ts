@@ -1,5 +1,6 @@
 import { Manager } from '../manager/manager.ts';
 import type { BridgeInfo } from '../manager/types.ts';
+import { shellQuote } from '../targets/shell-quote.ts';
 import { Spinner, styles } from '../terminal/style.ts';
 import { bridgeOptions } from './flags.ts';
 import { signalStatus } from './signals.ts';
@@ -55,7 +56,10 @@ function describe(info: BridgeInfo): string[] {
   if (info.shell) lines.push(`  ${info.shell}`);
   if (gpg) lines.push('  echo hello | gpg --clear-sign         or: git commit -S');
   if (ssh)
-    lines.push(`  export SSH_AUTH_SOCK=${ssh.path}`, '  ssh-add -l                            or: git push');
+    lines.push(
+      `  export SSH_AUTH_SOCK=${shellQuote(ssh.path)}`,
+      '  ssh-add -l                            or: git push',
+    );
   lines.push('', dim(`End it with: gpg-bridge down ${info.target}`));
   return lines;
 }

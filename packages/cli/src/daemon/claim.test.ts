@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { lstatSync, readdirSync } from 'node:fs';
-import { readdir, stat, unlink } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises';
 import net from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { tempDir } from '../../../../test/support/temp.ts';
 import { type Claim, claim, untilReleased } from './claim.ts';
@@ -136,5 +136,23 @@ describe('claim', () => {
 
   it('fails where there is no directory', async () => {
     await expect(claim(join(await tempDir(), 'none', 's'))).rejects.toThrow(/listen E/);
+  });
+
+  it('leaves alone what is no socket', async () => {
+    const path = join(await tempDir(), 's');
+    await writeFile(path, 'precious');
+    await expect(claim(path)).rejects.toMatchObject({ code: 'SOCKET_PATH_FOREIGN_FILE' });
+    expect(await readFile(path, 'utf8')).toBe('precious');
+    expect(readdirSync(dirname(path))).toEqual(['s']);
+  });
+
+  it('is lost, without an error, when its directory is replaced by a file', async () => {
+    const dir = join(await tempDir(), 'd');
+    await mkdir(dir);
+    const got = await held(join(dir, 's'));
+    await rm(dir, { recursive: true });
+    await writeFile(dir, '');
+    expect(got.holds()).toBe(false);
+    got.release();
   });
 });

@@ -1,6 +1,7 @@
-import { chmodSync, linkSync, lstatSync, rmSync } from 'node:fs';
+import { type BigIntStats, chmodSync, linkSync, lstatSync, rmSync } from 'node:fs';
 import net from 'node:net';
 import { dirname, join } from 'node:path';
+import { BridgeError } from '@gpg-bridge/core/errors';
 
 /** A Unix socket that only one process can hold; the kernel lets go of it when that process dies. */
 export interface Claim {
@@ -67,7 +68,7 @@ async function claimOver(
       }
       if (state === 'dead') await bury(path);
     }
-    const holds = () => lstatSync(path, { bigint: true, throwIfNoEntry: false })?.ino === ino;
+    const holds = () => statAt(path)?.ino === ino;
     return {
       holds,
       release() {
@@ -107,6 +108,7 @@ async function buryDead(path: string): Promise<void> {
 /** What is at a path: somebody's, nobody's any more, or something that changed while it was looked at. */
 async function stateOf(path: string): Promise<'held' | 'dead' | 'changed'> {
   const before = identityOf(path);
+  if (statAt(path)?.isSocket() === false) throw foreignFile(path);
   if (await answers(path)) return 'held';
   return before !== undefined && identityOf(path) === before ? 'dead' : 'changed';
 }
@@ -135,6 +137,23 @@ function tryLink(from: string, to: string): boolean {
 
 /** Inode numbers are used again soon; the time at which the name was made is not. */
 function identityOf(path: string): string | undefined {
-  const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  const found = statAt(path);
   return found && `${found.ino} ${found.ctimeNs}`;
+}
+
+/** What is at a path, if anything can be seen there. */
+function statAt(path: string): BigIntStats | undefined {
+  try {
+    return lstatSync(path, { bigint: true });
+  } catch {
+    return undefined;
+  }
+}
+
+function foreignFile(path: string): BridgeError {
+  return new BridgeError('SOCKET_PATH_FOREIGN_FILE', {
+    what: `can't make the socket ${path}`,
+    why: 'something that is no socket is there',
+    fix: 'Move it away if nothing needs it, then try again.',
+  });
 }

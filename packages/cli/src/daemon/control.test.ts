@@ -50,9 +50,20 @@ describe('the control socket', () => {
     expect(closed).toBe(true);
   });
 
+  it('takes along what is to be confirmed, and may not confirm it', async () => {
+    const { path } = await listening((socket) =>
+      serveControl(socket, async (request, argument) =>
+        request === 'confirm' && (argument as { spec: string }).spec === 'bøx\n' ? { pid: 7 } : undefined,
+      ),
+    );
+    expect(await askDaemon(path, 'confirm', 5_000, { spec: 'bøx\n' })).toEqual({ pid: 7 });
+    expect(await askDaemon(path, 'confirm', 5_000, { spec: 'other' })).toBeUndefined();
+    expect(await askDaemon(path, 'confirm')).toBeUndefined();
+  });
+
   it('hangs up on anything that is no request', async () => {
     const { path } = await listening((socket) => serveControl(socket, async () => ({})));
-    for (const words of ['nonsense\n', 'x'.repeat(1000)]) {
+    for (const words of ['nonsense\n', '\n', 'confirm {\n', 'x'.repeat(20_000)]) {
       const socket = net.connect(path);
       socket.write(words);
       socket.resume();

@@ -2,6 +2,13 @@ import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { BridgeOptions } from '../manager/types.ts';
 
+/** A container as a person named it, and what in their environment says which engine is meant. */
+export interface NamedTarget {
+  spec: string;
+  user?: string | undefined;
+  env: Record<string, string | undefined>;
+}
+
 /** What a daemon tells of itself over its control socket. */
 export interface DaemonStatus {
   /** The target and user this bridge is for: what its files are named after. */
@@ -13,10 +20,11 @@ export interface DaemonStatus {
   started: string;
   uptimeSeconds: number;
   /** `waiting-for-target` when it was told to wait for the target to come back. */
-  state: 'starting' | 'ready' | 'waiting-for-target';
+  state: 'starting' | 'ready' | 'waiting-for-target' | 'ending';
   runtime: string;
   sockets: { type: string; path: string }[];
   warnings: string[];
+  shell?: string;
   options: BridgeOptions;
   sessions: { open: number; total: number };
   bytes: { toHost: number; toTarget: number };
@@ -33,30 +41,44 @@ export interface DaemonStatus {
   lastError: string | null;
 }
 
-/** What can be asked: its status now, its status once it is ready, or to end. */
-export type ControlRequest = 'status' | 'ready' | 'stop';
+/**
+ * What can be asked: its status now, its status once it is ready, to end, or its status if a target that a
+ * person named is the one it bridges.
+ */
+export type ControlRequest = 'status' | 'ready' | 'stop' | 'confirm';
 
-/** Answers one line of JSON to one word; the socket stays open until the daemon closes it. */
+const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>(['status', 'ready', 'stop', 'confirm']);
+
+/** Longer than any request: a word, and for `confirm` what is to be confirmed. */
+const MAX_REQUEST = 16_384;
+
+/** Answers one line of JSON to one line; the socket stays open until the daemon closes it. */
 export function serveControl(
   socket: net.Socket,
-  answer: (request: ControlRequest) => Promise<unknown>,
+  answer: (request: ControlRequest, argument: unknown) => Promise<unknown>,
 ): void {
   let received = '';
   socket.on('error', () => {}); // a caller that left needs no answer
-  socket.setEncoding('latin1');
+  socket.setEncoding('utf8');
   socket.on('data', (text: string) => {
     received += text;
-    if (received.length > 64) socket.destroy();
+    if (received.length > MAX_REQUEST) socket.destroy();
     const end = received.indexOf('\n');
     if (end < 0) return;
-    const word = received.slice(0, end);
+    const [, word = '', argument] = /^(\w*)(?: (.*))?$/s.exec(received.slice(0, end)) ?? [];
     received = '';
-    if (word !== 'status' && word !== 'ready' && word !== 'stop') {
-      socket.destroy();
-      return;
-    }
-    void answer(word).then((value) => socket.write(`${JSON.stringify(value)}\n`));
+    if (!REQUESTS.has(word)) socket.destroy();
+    else void answerTo(word as ControlRequest, argument);
   });
+
+  async function answerTo(word: ControlRequest, argument: string | undefined): Promise<void> {
+    try {
+      const value = await answer(word, argument === undefined ? undefined : JSON.parse(argument));
+      socket.write(`${JSON.stringify(value ?? null)}\n`);
+    } catch {
+      socket.destroy(); // whoever asks such things needs no answer
+    }
+  }
 }
 
 /** A daemon that went away between our connection and its answer. */
@@ -70,6 +92,7 @@ export function askDaemon(
   path: string,
   request: ControlRequest,
   timeoutMs = 5_000,
+  argument?: unknown,
 ): Promise<DaemonStatus | undefined> {
   return new Promise((resolve, reject) => {
     const socket = net.connect(path);
@@ -79,7 +102,8 @@ export function askDaemon(
       socket.destroy(new Error(`it did not answer '${request}' within ${timeoutMs / 1000} s`));
     }, timeoutMs);
     socket.setEncoding('utf8');
-    socket.on('connect', () => socket.write(`${request}\n`));
+    const line = argument === undefined ? request : `${request} ${JSON.stringify(argument)}`;
+    socket.on('connect', () => socket.write(`${line}\n`));
     socket.on('data', (text: string) => {
       received += text;
       if (request !== 'stop' && received.endsWith('\n')) socket.destroy();
@@ -93,7 +117,7 @@ export function askDaemon(
       else if (!received.endsWith('\n')) resolve(undefined);
       else {
         try {
-          resolve(JSON.parse(received) as DaemonStatus);
+          resolve((JSON.parse(received) as DaemonStatus | null) ?? undefined);
         } catch (error) {
           reject(noAnswer(path, error as Error));
         }

@@ -5,9 +5,10 @@ import type { LogLevel } from '@gpg-bridge/core/log';
 import { Bridge } from '../bridge/bridge.ts';
 import { Journal } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../manager/types.ts';
+import { resolveTarget } from '../targets/parse.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { type Claim, claim } from './claim.ts';
-import { type ControlRequest, type DaemonStatus, serveControl } from './control.ts';
+import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl } from './control.ts';
 import { findHostAgents, type HostAgents } from './host-agents.ts';
 import { LogFile } from './log-file.ts';
 import type { BridgeFiles } from './state-dir.ts';
@@ -60,7 +61,7 @@ export class Daemon {
   /** Attaches, calls `ready`, and stays until it is told to end or the target goes away. */
   async run(ready: (status: DaemonStatus) => void): Promise<void> {
     const control = await claim(this.#files.control, (socket) =>
-      serveControl(socket, (request) => this.#answer(request)),
+      serveControl(socket, (request, argument) => this.#answer(request, argument)),
     );
     if (!control) throw alreadyRunning(this.#target);
     const place = this.#watchPlace(control);
@@ -80,11 +81,17 @@ export class Daemon {
   }
 
   async #attach(control: Claim, ready: (status: DaemonStatus) => void): Promise<void> {
-    this.#agents = await findHostAgents(this.#options, this.#say);
+    const agents = findHostAgents(this.#options, this.#say);
+    agents.then(
+      (found) => {
+        this.#agents = found;
+      },
+      () => {}, // whoever needs them gets to know
+    );
     for (let attempt = 0; !this.#ending.signal.aborted; attempt++) {
       if (!control.holds()) throw alreadyRunning(this.#target);
       try {
-        const over = await this.#bridgeOnce(() => {
+        const over = await this.#bridgeOnce(agents, () => {
           attempt = 0;
           ready(this.#status());
         });
@@ -105,31 +112,28 @@ export class Daemon {
   }
 
   /** One life of the bridge; resolves with why it is over. */
-  async #bridgeOnce(ready: () => void): Promise<string> {
-    const agents = this.#agents!;
+  async #bridgeOnce(agents: Promise<HostAgents>, ready: () => void): Promise<string> {
     await this.#target.check();
     const bridge = await Bridge.start({
       target: this.#target,
-      gpg: agents.gpg,
-      ssh: agents.ssh,
+      agents,
       sshKeys: this.#options.sshKeys,
-      keys: this.#options.keys ?? 'pairs',
+      ...(this.#options.gpg === false ? {} : { keys: this.#options.keys ?? 'pairs' }),
       runtime: this.#options.runtime,
       takeover: this.#options.takeover,
       journal: this.#journal,
       log: this.#say,
       signal: this.#ending.signal,
     });
+    let end = (_why: string) => {};
     const over = new Promise<string>((resolve) => {
-      bridge.once('end', (error) => resolve(error?.why ?? 'it was stopped'));
-      this.#ending.signal.addEventListener('abort', () => resolve('it was told to'), { once: true });
+      end = resolve;
     });
-    let gone = (_why: string) => {};
-    const targetGone = new Promise<string>((resolve) => {
-      gone = resolve;
-    });
+    const asked = () => end('it was told to');
+    bridge.once('end', (error) => end(error?.why ?? 'it was stopped'));
+    this.#ending.signal.addEventListener('abort', asked);
     // An engine that gives no events: the end of the streams has to do.
-    const watching = this.#target.watch(gone).catch(() => () => {});
+    const watching = this.#target.watch(end).catch(() => () => {});
     try {
       this.#bridge = bridge;
       this.#state = 'ready';
@@ -139,11 +143,15 @@ export class Daemon {
       );
       ready();
       for (const tell of this.#attached.splice(0)) tell();
-      const why = await Promise.race([over, targetGone]);
-      this.#lastError = this.#ending.signal.aborted ? this.#lastError : why;
+      const why = await over;
+      const isAsked = this.#ending.signal.aborted;
+      // Before the target puts its end away, which takes time: nobody shall count on this bridge any more.
+      this.#state = isAsked || !this.#options.restart ? 'ending' : 'waiting-for-target';
+      this.#lastError = isAsked ? this.#lastError : why;
       this.#say(`the bridge is over: ${why}`, 'info');
       return why;
     } finally {
+      this.#ending.signal.removeEventListener('abort', asked);
       void watching.then((unwatch) => unwatch());
       await bridge.stop();
       const { streams, bytes } = bridge.stats;
@@ -154,13 +162,25 @@ export class Daemon {
     }
   }
 
-  async #answer(request: ControlRequest): Promise<unknown> {
-    if (readPid(this.#files.pid) !== process.pid) this.#writePid(); // somebody changed it
+  async #answer(request: ControlRequest, argument: unknown): Promise<unknown> {
+    if (request === 'confirm' && !(await this.#isNamed(argument as NamedTarget))) return undefined;
+    if (readPid(this.#files.pid) !== process.pid) this.#mendPid();
     if (request === 'stop') setImmediate(() => this.end('it was asked to'));
     if (request === 'ready' && this.#state !== 'ready') {
       await new Promise<void>((resolve) => this.#attached.push(resolve));
     }
     return this.#status();
+  }
+
+  /** Whether what a person named, where that person stands, is this bridge's target, and runs. */
+  async #isNamed({ spec, user, env }: NamedTarget): Promise<boolean> {
+    try {
+      const target = await resolveTarget(spec, { user, env: { ...process.env, ...env } });
+      await target.check();
+      return bridgeKey(target) === bridgeKey(this.#target);
+    } catch {
+      return false; // the person gets to know why when they look themselves
+    }
   }
 
   #status(): DaemonStatus {
@@ -176,6 +196,7 @@ export class Daemon {
       runtime: this.#bridge?.info.runtime ?? '',
       sockets: [...(this.#bridge?.info.sockets ?? [])],
       warnings: [...(this.#agents?.warnings ?? []), ...(this.#bridge?.info.warnings ?? [])],
+      ...(this.#target.shell ? { shell: this.#target.shell } : {}),
       options: this.#options,
       sessions: {
         open: stats?.streams.open ?? 0,
@@ -206,6 +227,15 @@ export class Daemon {
       return watcher.on('error', () => {});
     } catch {
       return undefined; // no watches left on this machine: it stays until it is told otherwise
+    }
+  }
+
+  /** Somebody changed the PID file. It proves nothing, so a bridge goes on if it can't be written. */
+  #mendPid(): void {
+    try {
+      this.#writePid();
+    } catch (error) {
+      this.#say(`can't write ${this.#files.pid}: ${(error as Error).message}`, 'warn');
     }
   }
 

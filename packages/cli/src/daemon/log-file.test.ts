@@ -29,6 +29,28 @@ describe('LogFile', () => {
     expect((await stat(`${path}.1`)).size).toBeLessThan(5.5 * 1024 * 1024);
   });
 
+  it('does not let words push out what was asked of the keys', async () => {
+    const path = join(await tempDir(), 'log');
+    let now = 0;
+    const log = new LogFile(path, () => now);
+    const signed = { time: 't', session: 1, command: 'PKSIGN', outcome: 'ok', durationMs: 3 };
+    log.append(signed);
+    for (let count = 0; count < 200_000; count++) log.say('target: noise', 'info');
+    log.append({ ...signed, session: 2 });
+    now += 1_000;
+    log.say('the bridge is over', 'info');
+    const lines = (await readFile(path, 'utf8')).trimEnd().split('\n');
+    expect(lines.length).toBeLessThan(1_010);
+    expect(
+      lines.map((line) => JSON.parse(line)).filter(({ message }) => message !== 'target: noise'),
+    ).toEqual([
+      signed,
+      { ...signed, session: 2 },
+      { time: expect.anything(), level: 'warn', message: '199000 lines were left out: too many came' },
+      { time: expect.anything(), level: 'info', message: 'the bridge is over' },
+    ]);
+  });
+
   it('does not mind a disk that takes nothing', async () => {
     const log = new LogFile(join(await tempDir(), 'none', 'log'));
     expect(() => log.say('lost', 'info')).not.toThrow();

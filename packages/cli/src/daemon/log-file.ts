@@ -8,14 +8,35 @@ export type LogLine = ({ time: string; level: LogLevel; message: string } | Jour
 /** The log is moved aside when it gets this large; one older part is kept. */
 const MAX_LOG_BYTES = 4 * 1024 * 1024;
 
+/** Where the part of a log is that was moved aside. */
+export function olderPart(path: string): string {
+  return `${path}.1`;
+}
+
+/**
+ * Words for a person that may be written at once, and how many more each second: a target can have things
+ * said as fast as it likes, and must not push out of the log what was asked of the keys.
+ */
+const MESSAGES_AT_ONCE = 1_000;
+const MESSAGES_PER_SECOND = 10;
+
 /**
  * A bridge's log: one JSON object a line, appended at once, so that nothing is lost when the daemon is
  * killed. Lines are few: nothing on the way of a client's bytes writes one.
  */
 export class LogFile {
   #size: number;
+  readonly #now: () => number;
+  #allowed = MESSAGES_AT_ONCE;
+  #allowedAt: number;
+  #leftOut = 0;
 
-  constructor(readonly path: string) {
+  constructor(
+    readonly path: string,
+    now = Date.now,
+  ) {
+    this.#now = now;
+    this.#allowedAt = now();
     this.#size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   }
 
@@ -24,7 +45,7 @@ export class LogFile {
     const text = `${JSON.stringify(line)}\n`;
     try {
       if (this.#size > MAX_LOG_BYTES) {
-        renameSync(this.path, `${this.path}.1`);
+        renameSync(this.path, olderPart(this.path));
         this.#size = 0;
       }
       appendFileSync(this.path, text, { mode: 0o600 });
@@ -34,8 +55,22 @@ export class LogFile {
     }
   }
 
-  /** Appends words for a person. */
+  /** Appends words for a person, unless there have been far too many. */
   say(message: string, level: LogLevel): void {
-    this.append({ time: new Date().toISOString(), level, message });
+    const now = this.#now();
+    const seconds = Math.max(0, now - this.#allowedAt) / 1_000;
+    this.#allowed = Math.min(MESSAGES_AT_ONCE, this.#allowed + seconds * MESSAGES_PER_SECOND);
+    this.#allowedAt = now;
+    if (this.#allowed < 1) {
+      this.#leftOut++;
+      return;
+    }
+    this.#allowed--;
+    const time = new Date(now).toISOString();
+    if (this.#leftOut > 0) {
+      this.append({ time, level: 'warn', message: `${this.#leftOut} lines were left out: too many came` });
+      this.#leftOut = 0;
+    }
+    this.append({ time, level, message });
   }
 }

@@ -87,8 +87,10 @@ describe("a bridge's files", () => {
 
   it('are found by their control sockets', async () => {
     const dir = await tempDir();
-    for (const name of ['a.sock', 'b.sock', 'a.pid', 'a.log']) await writeFile(join(dir, name), '');
-    expect(controlSockets(dir).sort()).toEqual([join(dir, 'a.sock'), join(dir, 'b.sock')]);
+    const [one, two] = ['0123456789abcdef', 'fedcba9876543210'];
+    const files = [`${one}.sock`, `${two}.sock`, `${one}.pid`, `${one}.log`, 'of-another-program.sock'];
+    for (const name of files) await writeFile(join(dir, name), '');
+    expect(controlSockets(dir).sort()).toEqual([join(dir, `${one}.sock`), join(dir, `${two}.sock`)]);
     expect(controlSockets(join(dir, 'none'))).toEqual([]);
   });
 });

@@ -14,6 +14,8 @@ export interface BridgeFiles {
 
 /** What a bridge's files, and those that come and go with them, are called. */
 const OWN_NAME = /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock)(?:\.[x1])?|\.[0-9a-z]{1,8})$/;
+/** Sockets of other programs may lie in the same directory; those are not spoken to. */
+const CONTROL_NAME = /^[0-9a-f]{16}\.sock$/;
 /** Bytes of a socket's path on macOS, which has the fewest; the longest name here is `HASH.lock.x`. */
 const MAX_SOCKET_PATH = 103;
 const LONGEST_ENDING = '.lock.x';
@@ -66,7 +68,7 @@ export function filesBeside(pidFile: string): BridgeFiles {
 export function controlSockets(directory: string): string[] {
   try {
     return readdirSync(directory)
-      .filter((name) => name.endsWith('.sock'))
+      .filter((name) => CONTROL_NAME.test(name))
       .map((name) => join(directory, name));
   } catch {
     return []; // no directory, no bridges

@@ -84,7 +84,7 @@ async function overStdio(sandbox: Sandbox, host: Host, tell: Narrator): Promise<
   const env = await sandbox.home('local');
   const bridge = await Bridge.start({
     target: await localTarget(env.GNUPGHOME ?? ''),
-    gpg: new HostGpgAgent({ env: host.env }),
+    agents: { gpg: new HostGpgAgent({ env: host.env }) },
     hostEnv: host.env,
     keys: 'pairs',
     journal: new Journal(() => {}),

@@ -94,6 +94,20 @@ describe('ApiEngine', () => {
     expect(await stream.exited).toEqual({ status: 3, signal: null });
   });
 
+  it('does not know the exit status when the engine talks nonsense', async () => {
+    const engine = await oddEngine(
+      (request, response) => {
+        if (request.method === 'POST') response.writeHead(201).end(JSON.stringify({ Id: EXEC }));
+        else response.writeHead(200).end('<html>');
+      },
+      (socket) => socket.end(),
+    );
+    const stream = await engine.exec('x', ['true']);
+    stream.stdout.resume();
+    stream.stderr.resume();
+    expect(await stream.exited).toEqual({ status: null, signal: null });
+  });
+
   it('takes output that comes together with the answer', async () => {
     const engine = await oddEngine(execAnswers([{ Running: false, ExitCode: 0 }]), (socket) => {
       socket.end(Buffer.from('0100000000000002' + '6f6b', 'hex'));

@@ -113,7 +113,7 @@ export class ApiEngine implements Engine {
       if (wait > 0) await delay(wait);
       const answer = await this.connection.request('GET', `/exec/${execId}/json`).catch(() => undefined);
       if (answer?.status !== 200) return unknown; // the container or the engine is gone
-      const { Running, ExitCode } = answer.body as { Running?: boolean; ExitCode?: number | null };
+      const { Running, ExitCode } = (answer.body ?? {}) as { Running?: boolean; ExitCode?: number | null };
       if (!Running) return { status: ExitCode ?? null, signal: null };
     }
     return unknown;

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { checkContainerName, containerNotFound } from './container-errors.ts';
 import { parseContainerInfo } from './container-info.ts';
+import { endChild } from './end-child.ts';
 import type {
   ContainerInfo,
   Engine,
@@ -115,13 +116,13 @@ export class CommandEngine implements Engine {
 
   private async spawn(args: readonly string[]): Promise<ChildProcessWithoutNullStreams> {
     const child = spawn(this.program, args, { env: this.env, stdio: 'pipe', windowsHide: true });
-    child.stdin.on('error', () => {}); // a command that ended early is seen by its exit
     try {
       await once(child, 'spawn');
     } catch (error) {
       const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
       throw this.unreachable(missing ? `there is no command ${this.program} on PATH` : String(error), error);
     }
+    child.stdin.on('error', () => {}); // a command that ended early is seen by its exit
     return child;
   }
 
@@ -157,8 +158,7 @@ class CommandExecStream implements ExecStream {
   }
 
   kill(): void {
-    this.child.stdin.destroy();
-    this.child.kill();
+    endChild(this.child);
   }
 }
 

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
-import { askDaemon, type DaemonStatus } from '../daemon/control.ts';
+import { askDaemon, type DaemonStatus, type NamedTarget } from '../daemon/control.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
@@ -25,6 +25,21 @@ export interface ManagerOptions {
   signal?: AbortSignal;
 }
 
+/** What decides which engine a name is looked up in; one that is not set counts as empty. */
+const ENGINE_VARIABLES = [
+  'DOCKER_HOST',
+  'DOCKER_CONTEXT',
+  'DOCKER_CONFIG',
+  'DOCKER_TLS_VERIFY',
+  'DOCKER_CERT_PATH',
+  'CONTAINER_HOST',
+  'CONTAINER_CONNECTION',
+  'XDG_RUNTIME_DIR',
+  'HOME',
+  'PATH',
+] as const;
+/** An engine that is slow to answer is asked directly, and given the time it takes. */
+const CONFIRM_TIMEOUT_MS = 2_000;
 /** As long as a daemon itself waits for a slow target. */
 const READY_TIMEOUT_MS = 60_000;
 /** A daemon gives the target three seconds to put its sockets away. */
@@ -48,27 +63,28 @@ export class Manager implements SocketBridgeManager {
 
   /** Makes sure that a bridge with these options runs; returns when it is ready. */
   async ensureBridge(spec: string | undefined, options: BridgeOptions = {}): Promise<BridgeInfo> {
+    const confirmed = await this.#confirmed(spec, options);
+    if (confirmed) return infoOf(confirmed, { reused: true, restarted: false });
     const target = await resolveTarget(spec, options);
     await target.check();
     const files = bridgeFiles(this.#directory, bridgeKey(target));
     let running = await runningDaemon(files, target);
-    if (running && sameOptions(running.options, options)) return this.#reuse(files, target, running);
+    if (running && isUsable(running, options)) return this.#reuse(files, target, running);
     ensureStateDirectory(this.#directory);
     const lock = await this.#lock(files.lock);
     try {
       // Somebody else may have started it while we waited.
       running = await runningDaemon(files, target);
-      if (running && sameOptions(running.options, options)) return await this.#reuse(files, target, running);
-      if (running) {
-        this.#progress(`restarting the bridge to ${target.name} with other options`);
-        await stopDaemon(files);
-      }
+      if (running && isUsable(running, options)) return await this.#reuse(files, target, running);
+      const restarted = running !== undefined && running.state !== 'ending';
+      if (restarted) this.#progress(`restarting the bridge to ${target.name} with other options`);
+      if (running) await stopDaemon(files);
       this.#progress(`connecting to ${target.name}`);
       removeLeftovers(files);
       // Not needed where a bridge runs already, and that shall be quick.
       const { spawnDaemon } = await import('./spawn-daemon.ts');
       const status = await spawnDaemon(target, files, options, this.#program, this.#signal);
-      return infoOf(status, target, { reused: false, restarted: running !== undefined });
+      return infoOf(status, { reused: false, restarted });
     } finally {
       lock.release();
     }
@@ -135,12 +151,27 @@ export class Manager implements SocketBridgeManager {
     return named.length === 1 ? named[0] : undefined;
   }
 
+  /**
+   * A bridge that is ready and goes by this name, if its daemon confirms that the name still leads to its
+   * container: the daemon has everything loaded that it takes to ask the engine, and we have not.
+   */
+  async #confirmed(spec: string | undefined, options: BridgeOptions): Promise<DaemonStatus | undefined> {
+    if (spec === undefined || options.exec !== undefined) return undefined;
+    const named = await this.#named(spec, options);
+    const isContainer = named && /^(?:docker|podman)\n/.test(named.key);
+    if (!isContainer || named.state !== 'ready' || !sameOptions(named.options, options)) return undefined;
+    const env = Object.fromEntries(ENGINE_VARIABLES.map((name) => [name, process.env[name] ?? '']));
+    const asked: NamedTarget = { spec, user: options.user, env };
+    const { control } = bridgeFiles(this.#directory, named.key);
+    return askDaemon(control, 'confirm', CONFIRM_TIMEOUT_MS, asked).catch(() => undefined);
+  }
+
   async #reuse(files: BridgeFiles, target: Target, running: DaemonStatus): Promise<BridgeInfo> {
     const how = { reused: true, restarted: false };
-    if (running.state === 'ready') return infoOf(running, target, how);
+    if (running.state === 'ready') return infoOf(running, how);
     this.#progress(`waiting for the bridge to ${target.name}`);
     const status = await askDaemon(files.control, 'ready', READY_TIMEOUT_MS);
-    if (status) return infoOf(status, target, how);
+    if (status) return infoOf(status, how);
     throw new BridgeError('DAEMON_FAILED', {
       what: `the bridge to ${target.name} ended`,
       why: running.lastError ?? 'it went away while it was being waited for',
@@ -186,6 +217,11 @@ function removeLeftovers(files: BridgeFiles): void {
   rmSync(files.pid, { force: true });
 }
 
+/** Whether a daemon's bridge is there to stay, and the one that is wanted. */
+function isUsable(running: DaemonStatus, options: BridgeOptions): boolean {
+  return running.state !== 'ending' && sameOptions(running.options, options);
+}
+
 /** Whether two sets of options make the same bridge; a target's name is not among them. */
 function sameOptions(a: BridgeOptions, b: BridgeOptions): boolean {
   return normal(a) === normal(b);
@@ -210,11 +246,7 @@ function names(status: DaemonStatus, spec: string): boolean {
   return isContainer && /^[0-9a-f]{12,64}$/.test(id) && status.id.startsWith(id);
 }
 
-function infoOf(
-  status: DaemonStatus,
-  { shell }: Target,
-  how: Pick<BridgeInfo, 'reused' | 'restarted'>,
-): BridgeInfo {
-  const { target, id, pid, started, runtime, sockets, warnings } = status;
+function infoOf(status: DaemonStatus, how: Pick<BridgeInfo, 'reused' | 'restarted'>): BridgeInfo {
+  const { target, id, pid, started, runtime, sockets, warnings, shell } = status;
   return { target, id, pid, started, runtime, sockets, warnings, ...(shell ? { shell } : {}), ...how };
 }

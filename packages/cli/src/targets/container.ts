@@ -1,15 +1,21 @@
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { containerNotRunning } from '../engine/container-errors.ts';
-import type { ContainerEvent, Engine, EngineKind } from '../engine/engine.ts';
+import type { ContainerEvent, ContainerInfo, Engine, EngineKind } from '../engine/engine.ts';
 import { openEngine } from '../engine/open-engine.ts';
+import type { TargetOptions } from './parse.ts';
 import { backOff } from './spawned.ts';
 import type { Target } from './target.ts';
 
 /** A Docker or Podman container, by name, short or full ID. */
-export async function containerTarget(kind: EngineKind, name: string, user?: string): Promise<Target> {
-  const engine = await openEngine(kind);
+export async function containerTarget(
+  kind: EngineKind,
+  name: string,
+  { user, env }: Pick<TargetOptions, 'user' | 'env'> = {},
+): Promise<Target> {
+  const engine = await openEngine(kind, env ? { env, ...(env.HOME ? { home: env.HOME } : {}) } : {});
   const found = await engine.inspectContainer(name);
+  let seen: ContainerInfo | undefined = found;
   const target: Target = {
     kind,
     id: found.id,
@@ -18,7 +24,9 @@ export async function containerTarget(kind: EngineKind, name: string, user?: str
     shell: `${kind} exec -it ${user ? `-u ${user} ` : ''}${found.name} sh`,
     exec: (argv) => engine.exec(found.id, argv, user === undefined ? {} : { user }),
     async check() {
-      const { running } = await engine.inspectContainer(found.id);
+      // The look that found it serves as the first one.
+      const { running } = seen ?? (await engine.inspectContainer(found.id));
+      seen = undefined;
       if (!running) throw containerNotRunning(kind, found.name, 'it is stopped');
     },
     async watch(gone) {

@@ -5,16 +5,16 @@ import type { Target } from './target.ts';
 export interface TargetOptions {
   user?: string | undefined;
   exec?: string | undefined;
+  /** Where engines are looked for, if not in this process's own environment. */
+  env?: NodeJS.ProcessEnv | undefined;
 }
 
 type Resolver = (name: string, options: TargetOptions) => Promise<Target>;
 
 /** Each kind of target, loaded when it is named. */
 const KINDS: Readonly<Record<string, Resolver>> = {
-  docker: async (name, options) =>
-    (await import('./container.ts')).containerTarget('docker', name, options.user),
-  podman: async (name, options) =>
-    (await import('./container.ts')).containerTarget('podman', name, options.user),
+  docker: async (name, options) => (await import('./container.ts')).containerTarget('docker', name, options),
+  podman: async (name, options) => (await import('./container.ts')).containerTarget('podman', name, options),
   ssh: async (name, options) => (await import('./commands.ts')).sshTarget(name, options.user),
   k8s: async (name, options) => (await import('./commands.ts')).k8sTarget(name, options.user),
   wsl: async (name, options) => (await import('./commands.ts')).wslTarget(name, options.user),

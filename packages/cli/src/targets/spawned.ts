@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { endChild } from '../engine/end-child.ts';
 import type { ExecStream, ExitInfo } from '../engine/engine.ts';
 
 /** Runs a program of this machine as an ExecStream. */
@@ -15,7 +16,6 @@ export function spawnExec(
     const exited = new Promise<ExitInfo>((done) => {
       child.once('close', (status, signal) => done({ status, signal }));
     });
-    child.stdin.on('error', () => {}); // the program may be gone already: `exited` tells
     child.once('error', (error: NodeJS.ErrnoException) => {
       reject(
         new BridgeError('TARGET_NOT_FOUND', {
@@ -28,7 +28,8 @@ export function spawnExec(
     });
     child.once('spawn', () => {
       const { stdin, stdout, stderr } = child;
-      resolve({ stdin, stdout, stderr, exited, kill: () => child.kill() });
+      stdin.on('error', () => {}); // the program may be gone already: `exited` tells
+      resolve({ stdin, stdout, stderr, exited, kill: () => endChild(child) });
     });
   });
 }

@@ -48,6 +48,13 @@ describe('the stand-in for an agent', () => {
     }
   });
 
+  it('hangs up on a client that asks without end, and answers no more than it can hold', () => {
+    const agent = new StandInAgent('x'.repeat(1000));
+    expect(agent.answer(Buffer.from('X\n'.repeat(32_768))).length).toBeLessThan(300_000);
+    expect(agent.ended).toBe(true);
+    expect(agent.answer(Buffer.from('X\n'))).toHaveLength(0);
+  });
+
   it('is an agent to a real client, which shows the reason', async () => {
     const path = join(await tempDir(), 's');
     const server = createServer((socket) => {

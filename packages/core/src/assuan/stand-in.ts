@@ -5,6 +5,8 @@ const SOURCE_GPG_AGENT = 4;
 const CLOSING = Buffer.from('OK closing connection\n');
 /** Assuan's limit for a line without its LF. */
 const MAX_TEXT_BYTES = 1000;
+/** Commands in one chunk that are refused one by one: an answer is up to 500 times as long as its question. */
+const MAX_REFUSALS = 256;
 
 /**
  * The greeting for a client whose host agent can't be had. It has to be an OK: gpg takes anything else
@@ -36,7 +38,7 @@ export class StandInAgent {
     this.#refusal = noAgentLine(reason);
   }
 
-  /** Whether the client said BYE; the connection is to be closed once the answer is written. */
+  /** Whether the client said BYE, or far too much; the connection is to be closed once the answer is written. */
   get ended(): boolean {
     return this.#ended;
   }
@@ -54,6 +56,7 @@ export class StandInAgent {
       if (line.isBlank || line.isComment || line.isData) continue;
       this.#ended = line.word.toUpperCase() === 'BYE';
       answers.push(this.#ended ? CLOSING : this.#refusal);
+      if (answers.length === MAX_REFUSALS) this.#ended = true;
     }
     return answers.length === 1 ? answers[0]! : Buffer.concat(answers);
   }

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { bundledScript } from '../../../../test/support/bundled-script.ts';
 import { describeFailure, runProgram } from './run-program.ts';
 
 const node = process.execPath;
@@ -44,4 +45,18 @@ test('a failure is described in one line, without status lines', async () => {
   const failed = await runProgram('sh', ['-c', script]);
   expect(describeFailure(failed)).toBe('it ended with status 2, saying "gpg: one / gpg: two"');
   expect(describeFailure(await runProgram('sh', ['-c', 'kill -9 $$']))).toBe('it was ended by SIGKILL');
+});
+
+test('without descriptors left it rejects, and nothing is thrown past it', async () => {
+  const script = await bundledScript(`
+    import { openSync } from 'node:fs';
+    import { runProgram } from '../../packages/core/src/gnupg/run-program.ts';
+    try {
+      for (;;) openSync('/dev/null', 'r');
+    } catch {
+      await runProgram('true', []).catch((error) => console.log(error.code));
+    }
+  `);
+  const result = await runProgram('sh', ['-c', 'ulimit -n 64; exec "$0" "$1"', node, script]);
+  expect(result).toMatchObject({ status: 0, stderr: '', stdout: Buffer.from('EMFILE\n') });
 });

@@ -33,6 +33,8 @@ export function runProgram(
 ): Promise<ProgramResult> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { env: env ?? process.env, stdio: 'pipe', windowsHide: true });
+    child.once('error', reject);
+    if (child.pid === undefined) return; // `error` follows; without descriptors left there are no streams either
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     let stdoutLength = 0;
@@ -59,10 +61,6 @@ export function runProgram(
     child.stdin.on('error', () => {}); // a program need not read its input
     child.stdin.end(input);
 
-    child.once('error', (error) => {
-      clearTimeout(timer);
-      reject(error);
-    });
     child.once('exit', () => {
       clearTimeout(timer);
       drain = setTimeout(() => {

@@ -1,6 +1,7 @@
 import { BridgeError } from '../errors.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
+import { type SocketIdentity, tellableIdentity } from '../gnupg/socket-identity.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 
@@ -60,6 +61,12 @@ export class HostSshAgent {
     } catch (error) {
       throw error instanceof BridgeError && isMissing(error) ? missingFromGpg(path, error) : error;
     }
+  }
+
+  /** What the agent's socket is, whatever it is called in a target. */
+  async identities(): Promise<SocketIdentity[]> {
+    const identity = await tellableIdentity(await this.socketPath());
+    return identity ? [identity] : [];
   }
 
   #fromGpg(): Promise<string> {

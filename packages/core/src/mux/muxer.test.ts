@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { bridge, hostAndRaw, targetAndRaw, until } from '../../../../test/support/mux-pair.ts';
-import { readExactly, readToEnd } from '../../../../test/support/socket-pair.ts';
+import { readExactly, readToEnd, socketPair } from '../../../../test/support/socket-pair.ts';
 import type { BridgeError } from '../errors.ts';
-import type { HostMuxer } from './host-muxer.ts';
+import { HostMuxer } from './host-muxer.ts';
 import type { Muxer } from './muxer.ts';
 import type { MuxStream } from './stream.ts';
 
@@ -438,5 +438,15 @@ describe('CLOSE', () => {
     near.destroy();
     await closed;
     expect(ends.target.stats.streams.open + ends.host.stats.streams.open).toBe(0);
+  });
+});
+
+describe('a carrier that ended before', () => {
+  it('ends the bridge, although it tells nobody any more', async () => {
+    const [near] = await socketPair();
+    near.destroy();
+    await once(near, 'close');
+    const host = new HostMuxer({ input: near, output: near });
+    expect(await closing(host)).toMatchObject({ code: 'TARGET_CLOSED' });
   });
 });

@@ -90,6 +90,10 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     for (const side of [this.#input, this.#output])
       side.on('error', (error) => this.end(carrierError(error)));
     this.#output.once('close', () => this.end(this.whyEnded()));
+    // One that ended before has told it already, to nobody.
+    if (this.#input.readableEnded || this.#input.destroyed) {
+      process.nextTick(() => this.end(this.whyEnded()));
+    }
   }
 
   /** How much there is of everything. */

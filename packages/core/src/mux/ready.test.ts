@@ -35,6 +35,11 @@ describe('READY', () => {
     });
   });
 
+  it('no more warnings are taken than a person can read', () => {
+    const warnings = Array.from({ length: 60_000 }, () => 'w');
+    expect(parseReady(Buffer.from(JSON.stringify({ warnings })))?.warnings).toHaveLength(32);
+  });
+
   it.each(['[]', '3', 'null', '"x"', '{', 'hello'])('%s is not READY', (text) => {
     expect(parseReady(Buffer.from(text))).toBeUndefined();
   });

@@ -3,6 +3,9 @@ import { printable } from './printable.ts';
 /** Extensions of the version 1 protocol that a target announces. */
 export const FEATURES = { WINDOW: 'window', MORE_KEYS: 'pubkey-more' } as const;
 
+/** Of features, sockets or warnings; a target could fill a person's terminal with them. */
+const MAX_ITEMS = 32;
+
 /** What a target says about itself when it listens. */
 export interface ReadyInfo {
   version: number;
@@ -51,5 +54,5 @@ function texts(value: unknown): string[] {
 }
 
 function list(value: unknown): unknown[] {
-  return Array.isArray(value) ? value : [];
+  return Array.isArray(value) ? value.slice(0, MAX_ITEMS) : [];
 }

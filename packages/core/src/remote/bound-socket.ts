@@ -101,10 +101,14 @@ export class BoundSocket {
   }
 }
 
-/** The identity of a file itself, links not followed. */
+/** The identity of a file itself, links not followed; undefined where nothing of ours can be. */
 export function identityAt(path: string): SocketIdentity | undefined {
-  const facts = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  return facts && { dev: String(facts.dev), ino: String(facts.ino) };
+  try {
+    const { dev, ino } = lstatSync(path, { bigint: true });
+    return { dev: String(dev), ino: String(ino) };
+  } catch {
+    return undefined; // its directory may have been removed, replaced by a file, or closed to us
+  }
 }
 
 function exists(path: string): boolean {

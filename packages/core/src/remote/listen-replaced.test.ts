@@ -206,6 +206,17 @@ describe('close', () => {
     expect((await lstat(path)).isSocket()).toBe(true);
   });
 
+  test('ends, when a file has taken the place of the directory', async () => {
+    const log = new LogBook();
+    const dir = join(await tempDir(), 'd');
+    const listener = await listen(join(dir, 'S.gpg-agent'), { log: log.log });
+    await rename(dir, `${dir}2`);
+    await writeFile(dir, '');
+    await log.said(/something replaced the socket .* not a directory/);
+    await listener.close();
+    expect(await readFile(dir, 'utf8')).toBe('');
+  });
+
   test('does not wait for open connections, and they go on', async () => {
     const path = join(await tempDir(), 'S.gpg-agent');
     const listener = await listen(path, { onConnection: answerOk });

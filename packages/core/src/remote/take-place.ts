@@ -59,7 +59,7 @@ function refuse(finding: Finding, { path, takeover }: PlaceOptions): BridgeError
       return new BridgeError('SOCKET_IS_HOST_AGENT', {
         what,
         why: 'it leads to the agent of the host itself, which a bridge would cut off from its own keys',
-        fix: 'No bridge is needed here: gpg already talks to that agent. To test one, set another GNUPGHOME.',
+        fix: 'No bridge is needed here: programs already talk to that agent. To test one, set another GNUPGHOME.',
       });
     case 'foreign-file':
       return new BridgeError('SOCKET_PATH_FOREIGN_FILE', {
