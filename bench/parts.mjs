@@ -1,0 +1,28 @@
+import { commands } from './parts/commands.mjs';
+import { firstUp } from './parts/first-up.mjs';
+import { flowControl } from './parts/flow-control.mjs';
+import { gitCommit } from './parts/git-commit.mjs';
+import { idle } from './parts/idle.mjs';
+import { leaks } from './parts/leaks.mjs';
+import { lifecycle } from './parts/lifecycle.mjs';
+import { linear } from './parts/linear.mjs';
+import { roundTrips } from './parts/round-trips.mjs';
+import { serverStart } from './parts/server-start.mjs';
+import { sessions } from './parts/sessions.mjs';
+import { throughput } from './parts/throughput.mjs';
+
+/** What is measured, in order. Each part gives data, and knows how to show it. */
+export const PARTS = [
+  roundTrips,
+  gitCommit,
+  throughput,
+  linear,
+  flowControl,
+  sessions,
+  leaks,
+  idle,
+  commands,
+  firstUp,
+  serverStart,
+  lifecycle,
+];

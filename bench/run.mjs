@@ -1,0 +1,66 @@
+/*
+ * The benchmark. Run: node bench/run.mjs [--quick] [--only=PART,…] [--dist=DIRECTORY] [--json=FILE] [--svg=FILE]
+ *
+ * A whole run writes docs/benchmarks.md and its plot; with --quick or --only the same text is printed.
+ * --dist names another build of the command than packages/cli/dist; --json keeps the figures.
+ */
+import { writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { PARTS } from './parts.mjs';
+import { plot } from './plot.mjs';
+import { report } from './report.mjs';
+import { FULL, QUICK } from './scale.mjs';
+import { ROOT } from './support.mjs';
+import { Workbench } from './workbench.mjs';
+
+const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
+
+const { values: flags } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    dist: { type: 'string' },
+    json: { type: 'string' },
+    svg: { type: 'string' },
+  },
+});
+// Version managers put slow wrappers before the programs themselves; what a system has is what is measured.
+process.env.PATH = [dirname(process.execPath), ...SYSTEM_PATH].join(':');
+
+const chosen = flags.only?.split(',');
+const scale = flags.quick ? QUICK : FULL;
+const say = (text) => process.stderr.write(`${text}\n`);
+
+const results = {};
+const bench = await Workbench.open(flags.dist ? { dist: flags.dist } : {});
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => bench.close().finally(() => process.exit(1)));
+}
+try {
+  for (const part of PARTS) {
+    if (chosen && !chosen.includes(part.id)) continue;
+    const missing = bench.missing(part.needs);
+    say(`== ${part.title}${missing ? `: not measured, ${missing}` : ''}`);
+    if (missing) results[part.id] = { missing };
+    else results[part.id] = await part.run(bench, scale, say).catch((error) => ({ missing: failure(error) }));
+  }
+} finally {
+  await bench.close();
+}
+
+const text = report(results, { quick: flags.quick });
+if (flags.json) await writeFile(flags.json, JSON.stringify(results, null, 1));
+if (flags.svg) await writeFile(flags.svg, plot(results));
+if (chosen || flags.quick) {
+  process.stdout.write(text);
+} else {
+  await writeFile(join(ROOT, 'docs/benchmarks.md'), text);
+  await writeFile(join(ROOT, 'docs/benchmarks.svg'), plot(results));
+  say('wrote docs/benchmarks.md and docs/benchmarks.svg');
+}
+
+function failure(error) {
+  say(`failed: ${error.stack}`);
+  return `it failed: ${String(error.message).trim()}`;
+}

@@ -1,0 +1,47 @@
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+
+/** The root of the repository. */
+export const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** What the benchmark shares with the tests: homes, engines, an sshd; and the launcher of the servers. */
+const SHARED = `
+  export { GnupgHome } from './test/support/gnupg-home.ts';
+  export { SshServer, SSH_HOST } from './test/support/sshd.ts';
+  export { DockerEngine } from './test/support/engine/docker.ts';
+  export { run, runOk } from './test/support/process.ts';
+  export { launcherCommand, serverPayload, parseLauncherLine } from './packages/socket-server/src/launch.ts';
+`;
+
+/** The tests' helpers register their own cleaning up; here whoever makes a thing also removes it. */
+const WITHOUT_VITEST = {
+  name: 'without-vitest',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^vitest$/ }, () => ({ path: 'vitest', namespace: 'stub' }));
+    onLoad({ filter: /.*/, namespace: 'stub' }, () => ({
+      contents: 'export const onTestFinished = () => {};',
+    }));
+  },
+};
+
+/** Builds TypeScript into one module below `directory` and returns its path. */
+export async function bundle(directory, name, source) {
+  const outfile = join(directory, `${name}.mjs`);
+  await build({
+    stdin: { contents: source, resolveDir: ROOT, loader: 'ts' },
+    bundle: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'esm',
+    logLevel: 'warning',
+    plugins: [WITHOUT_VITEST],
+    outfile,
+  });
+  return outfile;
+}
+
+/** Loads the shared helpers. */
+export async function loadSupport(directory) {
+  return import(pathToFileURL(await bundle(directory, 'support', SHARED)).href);
+}

@@ -1,0 +1,179 @@
+import { growth } from './parts/linear.mjs';
+import { ratio, table } from './tables.mjs';
+
+const at = (rows, id, what) => rows?.[id]?.[what]?.median;
+const divide = (a, b) => (a === undefined || b === undefined ? undefined : a / b);
+
+/** The median of one quantity beside that of another path, by name. */
+function beside(rows, what, others, reference, whatOther = what) {
+  return Object.fromEntries(
+    Object.entries(others).map(([name, id]) => [
+      name,
+      divide(at(rows, id, what), at(rows, reference ?? id, whatOther)),
+    ]),
+  );
+}
+
+const LOCAL = { Node: 'local-node', Perl: 'local-perl', Python: 'local-python' };
+const CONTAINER = { Node: 'api-node', Perl: 'api-perl' };
+const SSH = { Node: 'ssh-node', Perl: 'ssh-perl' };
+/** Twice the bytes may take a little more than twice the time: the caches are only so large. */
+const LINEAR = 1.3;
+/** V8 does not give back every page, and asks for some more as it pleases. */
+const SAME_MEMORY = 1.1;
+
+/**
+ * What the bridge has to reach. `values` gives the measured figures by name, `limit` is the most they may
+ * be (with `least`: the least).
+ */
+const TARGETS = [
+  {
+    what: 'proxies in one process: round trip : `socat`',
+    limit: 1.2,
+    values: ({ 'round-trips': { rows } = {} }) => beside(rows, 'roundTrip', { '': 'proxies' }, 'socat'),
+  },
+  {
+    what: '`local:`: round trip : `ssh -R`',
+    limit: 0.9,
+    values: ({ 'round-trips': { rows } = {} }) => beside(rows, 'roundTrip', LOCAL, 'ssh-R'),
+  },
+  {
+    what: '`local:`: connect to BYE : `ssh -R`',
+    limit: 1.2,
+    values: ({ 'round-trips': { rows } = {} }) => beside(rows, 'connect', LOCAL, 'ssh-R'),
+  },
+  {
+    what: 'container: round trip : bare echo through `docker exec`',
+    limit: 1.3,
+    values: ({ 'round-trips': { rows } = {} }) => beside(rows, 'roundTrip', CONTAINER, 'exec-echo'),
+  },
+  {
+    what: 'container: connect to BYE : round trip there',
+    limit: 4,
+    values: ({ 'round-trips': { rows } = {} }) => beside(rows, 'connect', CONTAINER, undefined, 'roundTrip'),
+  },
+  {
+    what: '`ssh:`: round trip : `ssh -R`',
+    limit: 1.6,
+    values: ({ 'round-trips': { rows } = {} }) => beside(rows, 'roundTrip', SSH, 'ssh-R'),
+  },
+  {
+    what: "`git commit -S` in a container: bridged : the container's own agent",
+    limit: 1.15,
+    values: ({ 'git-commit': { rows } = {} }) => ({ '': divide(rows?.bridged.median, rows?.own.median) }),
+  },
+  {
+    what: 'one large stream: MiB/s : `ssh -R`, the slower direction',
+    limit: 1,
+    least: true,
+    values: ({ throughput: { rows } = {} }) =>
+      Object.fromEntries(
+        Object.entries({ proxies: 'proxies', ...LOCAL }).map(([name, id]) => [
+          name,
+          rows?.[id] && rows['ssh-R']
+            ? Math.min(rows[id].toClient / rows['ssh-R'].toClient, rows[id].toAgent / rows['ssh-R'].toAgent)
+            : undefined,
+        ]),
+      ),
+  },
+  {
+    what: 'time per MiB of 64 MiB : of 8 MiB',
+    limit: LINEAR,
+    values: ({ linear: { rows, sizes } = {} }) =>
+      Object.fromEntries(
+        Object.entries({ proxies: 'proxies', ...LOCAL }).map(([name, id]) => {
+          const both = ['get', 'put'].map((mode) => rows?.[`${id} ${mode}`]).filter(Boolean);
+          return [name, both.length > 0 ? Math.max(...both.map((row) => growth(row, sizes))) : undefined];
+        }),
+      ),
+  },
+  {
+    what: 'one client that stops reading: 99th percentile of 50 others, with : without',
+    limit: 1.5,
+    values: ({ 'flow-control': { rows } = {} }) =>
+      Object.fromEntries(
+        Object.entries({ ...LOCAL, container: 'api-perl' }).map(([name, id]) => [
+          name,
+          divide(rows?.[id]?.with.p99, rows?.[id]?.without.p99),
+        ]),
+      ),
+  },
+  {
+    what: '1,000 sessions: KiB of resident memory each, host',
+    limit: 32,
+    values: ({ sessions: { rows } = {} }) =>
+      Object.fromEntries(
+        Object.entries({ proxies: 'proxies', ...LOCAL, container: 'api-perl' }).map(([name, id]) => [
+          name,
+          rows?.[id]?.each,
+        ]),
+      ),
+  },
+  {
+    what: 'resident memory after all round trips and connects : after the first thousand',
+    limit: SAME_MEMORY,
+    values: ({ leaks: { rows } = {} }) =>
+      Object.fromEntries(
+        Object.entries({ proxies: 'proxies', ...LOCAL }).map(([name, id]) => [
+          name,
+          divide(rows?.[id]?.connects.host, rows?.[id]?.first.host),
+        ]),
+      ),
+  },
+  {
+    what: 'idle daemon, Engine API: resident MiB with its children',
+    limit: 60,
+    values: ({ idle: { rows } = {} }) => ({ '': divide(rows?.['api-perl']?.residentKiB, 1024) }),
+  },
+  {
+    what: 'idle daemon: context switches more than an idle Node process',
+    limit: 0,
+    values: ({ idle: { rows } = {} }) => ({
+      '': rows?.['api-perl'] && rows['api-perl'].switches - rows.node.switches,
+    }),
+  },
+  {
+    what: '`status` : `node -e 0`',
+    limit: 1.6,
+    values: ({ commands: { rows } = {} }) => ({ '': divide(rows?.status.median, rows?.node.median) }),
+  },
+  {
+    what: '`up` of a bridge that runs : `node -e 0`',
+    limit: 1.6,
+    values: ({ commands: { rows } = {} }) => ({
+      local: divide(rows?.['up-local']?.median, rows?.node.median),
+      container: divide(rows?.['up-docker']?.median, rows?.node.median),
+    }),
+  },
+  {
+    what: 'first `up` of a Perl container : three bare `docker exec … true`',
+    limit: 1.5,
+    values: ({ 'first-up': { up, exec } = {} }) => ({ '': divide(up?.median, exec?.median) }),
+  },
+];
+
+/** The table of targets, each with what was measured. */
+export function targetTable(results) {
+  const given = Object.fromEntries(Object.entries(results).filter(([, { missing }]) => !missing));
+  return table(
+    ['', 'target', 'measured', ''],
+    TARGETS.map(({ what, limit, least, values }) => {
+      const measured = Object.entries(values(given)).filter(([, value]) => value !== undefined);
+      const reached = ([, value]) => (least ? value >= limit : value <= limit);
+      return [
+        what,
+        `${least ? 'at least' : 'at most'} ${limit}`,
+        measured.map(([name, value]) => `${name} ${figure(value)}`.trim()).join(', ') || 'not measured',
+        measured.length === 0 ? '' : verdict(measured.filter(reached).length, measured.length),
+      ];
+    }),
+  );
+}
+
+function verdict(reached, all) {
+  return reached === all ? 'met' : reached === 0 ? '**not met**' : '**met in part**';
+}
+
+function figure(value) {
+  return Number.isInteger(value) ? String(value) : value >= 10 ? value.toFixed(1) : ratio(value);
+}

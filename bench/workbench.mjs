@@ -1,0 +1,174 @@
+import { spawnSync } from 'node:child_process';
+import { appendFile, chmod, cp, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { compile, runClient } from './client.mjs';
+import { realHost, trivialHost } from './hosts.mjs';
+import { bundle, loadSupport, ROOT } from './support.mjs';
+
+/** What a part may need of the machine, and how to tell whether it is there. */
+const NEEDS = {
+  root: () => process.getuid() === 0 || 'it needs root',
+  socat: () => has('socat'),
+  sshd: () => (process.getuid() === 0 ? has('sshd') : 'it needs root'),
+  docker: () =>
+    process.getuid() === 0
+      ? ([has('dockerd'), has('docker'), has('mmdebstrap')].find((x) => x !== true) ?? true)
+      : 'it needs root',
+};
+
+function has(program) {
+  const path = `${process.env.PATH}:/usr/sbin:/sbin`;
+  const found = spawnSync('/bin/sh', ['-c', `command -v ${program}`], { env: { PATH: path } }).status === 0;
+  return found || `there is no ${program} here`;
+}
+
+/**
+ * What the measurements stand on: the compiled client, a copy of the built command, hosts, an engine and
+ * an sshd, each made when it is first asked for. `close` ends and removes everything.
+ */
+export class Workbench {
+  #once = new Map();
+  #closers = [];
+
+  /** Makes an empty one. The command is copied, so that a build meanwhile changes nothing. */
+  static async open({ dist = join(ROOT, 'packages/cli/dist') } = {}) {
+    const bench = new Workbench();
+    bench.directory = await mkdtemp('/tmp/gbb-');
+    bench.onClose(() => rm(bench.directory, { recursive: true, force: true }));
+    try {
+      const main = await stat(join(dist, 'gpg-bridge.js')).catch(() => undefined);
+      if (!main) throw new Error(`there is no ${dist}/gpg-bridge.js: run \`npm run build\` first`);
+      bench.support = await loadSupport(bench.directory);
+      bench.programs = await compile(bench.directory, bench.support);
+      await cp(dist, join(bench.directory, 'dist'), { recursive: true });
+      await writeFile(join(bench.directory, 'package.json'), '{"type":"module"}');
+    } catch (error) {
+      await bench.close();
+      throw error;
+    }
+    return bench;
+  }
+
+  /** The built command. */
+  get command() {
+    return join(this.directory, 'dist/gpg-bridge.js');
+  }
+
+  /** Why something can't be measured here, or undefined. */
+  missing(needs = []) {
+    for (const need of needs) {
+      const answer = this.#memo(`need ${need}`, NEEDS[need]);
+      if (answer !== true) return answer;
+    }
+    return undefined;
+  }
+
+  /** Runs the measuring client. */
+  client(words, env) {
+    return runClient(this.programs.client, words, env);
+  }
+
+  onClose(closer) {
+    this.#closers.unshift(closer);
+  }
+
+  realHost() {
+    return this.#owned('real host', () => realHost(this));
+  }
+
+  trivialHost() {
+    return this.#owned('trivial host', () => trivialHost(this));
+  }
+
+  engine() {
+    return this.#owned('engine', () => this.support.DockerEngine.start());
+  }
+
+  /** An sshd; each by its own number is another machine with its own home. */
+  sshServer(number = 1) {
+    return this.#owned(`sshd ${number}`, () => this.support.SshServer.start());
+  }
+
+  /** The name under which the command reaches an sshd. */
+  sshHost(number = 1) {
+    return `${this.support.SSH_HOST}-${number}`;
+  }
+
+  /** A running container, by what it is for; with its first process, whose root is the container's. */
+  container(image, purpose) {
+    return this.#memo(`container ${image} ${purpose}`, () => this.freshContainer(image));
+  }
+
+  async freshContainer(image) {
+    const engine = await this.engine();
+    const container = await engine.startContainer({ image });
+    const pid = await container.pid();
+    return { ...container, container, id: container.id, name: container.name, pid };
+  }
+
+  /** The proxies as a program. */
+  proxiesProgram() {
+    return this.#memo('proxies', () =>
+      bundle(this.directory, 'proxies', `import '${join(ROOT, 'bench/proxies.ts')}';`),
+    );
+  }
+
+  /** A new empty directory that only its owner may use, with a short name. */
+  async newDirectory() {
+    const path = await mkdtemp(join(this.directory, 'd'));
+    await chmod(path, 0o700);
+    return path;
+  }
+
+  /** The environment in which the command finds a host, the engine and the sshd. */
+  async commandEnv(host) {
+    const bin = await this.#memo('bin', () => this.#sshWrapper());
+    const state = join(this.directory, host.name === 'gpg-agent' ? 'state' : 'state-trivial');
+    this.#memo(`bridges ${state}`, () => this.onClose(() => this.#downAll(state)));
+    const engine = this.#once.has('engine') ? (await this.engine()).env : {};
+    const { DOCKER_HOST, DOCKER_CONFIG } = engine;
+    return {
+      ...host.env,
+      GPG_BRIDGE_STATE_DIR: state,
+      PATH: `${bin}:${process.env.PATH}`,
+      ...(DOCKER_HOST ? { DOCKER_HOST, DOCKER_CONFIG } : {}),
+    };
+  }
+
+  /** Whatever a part that failed or was interrupted left up. */
+  async #downAll(state) {
+    const env = { ...process.env, GPG_BRIDGE_STATE_DIR: state };
+    await this.support.run(process.execPath, [this.command, 'down', '--all'], { env });
+  }
+
+  /** The benchmark's sshds are known to nobody's configuration, so `ssh` is told where theirs is. */
+  async #sshWrapper() {
+    const bin = join(this.directory, 'bin');
+    await mkdir(bin);
+    if (this.missing(['sshd'])) return bin;
+    const config = join(bin, 'ssh_config');
+    for (const number of [1, 2]) {
+      const own = await readFile((await this.sshServer(number)).configPath, 'utf8');
+      await appendFile(config, own.replace(/^Host .*$/m, `Host ${this.sshHost(number)}`));
+    }
+    await writeFile(join(bin, 'ssh'), `#!/bin/sh\nexec /usr/bin/ssh -F ${config} "$@"\n`, { mode: 0o755 });
+    return bin;
+  }
+
+  #memo(key, make) {
+    if (!this.#once.has(key)) this.#once.set(key, make());
+    return this.#once.get(key);
+  }
+
+  #owned(key, make) {
+    return this.#memo(key, async () => {
+      const thing = await make();
+      this.onClose(() => thing.stop());
+      return thing;
+    });
+  }
+
+  async close() {
+    for (const closer of this.#closers.splice(0)) await closer();
+  }
+}
