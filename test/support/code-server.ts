@@ -147,7 +147,11 @@ export class CodeServer {
   static async start(installed: InstalledVsCode, options: CodeServerOptions): Promise<CodeServer> {
     const user = join(options.dir, 'user');
     const dirs = ['--user-data-dir', user, '--extensions-dir', join(options.dir, 'extensions')];
-    const env = { ...process.env, ...options.env, NODE_OPTIONS: '' };
+    // VS Code leaves sockets where temporary files go.
+    const temporary = join(options.dir, 't');
+    await mkdir(temporary, { mode: 0o700 });
+    const places = { TMPDIR: temporary, XDG_RUNTIME_DIR: temporary };
+    const env = { ...process.env, ...options.env, ...places, NODE_OPTIONS: '' };
     for (const profile of ['User', 'Machine']) {
       await mkdir(join(user, profile), { recursive: true });
       await writeFile(join(user, profile, 'settings.json'), JSON.stringify(options.settings));
