@@ -1,0 +1,57 @@
+import { existsSync } from 'node:fs';
+import { delimiter } from 'node:path';
+import { expect, it, onTestFinished } from 'vitest';
+import type { Up } from '../support/bridged.ts';
+import { Person } from '../support/cli.ts';
+import { requireSystem } from '../support/requirements.ts';
+import { writeScript } from '../support/script.ts';
+import { SSH_HOST, SshServer } from '../support/sshd.ts';
+import { tempDir } from '../support/temp.ts';
+
+requireSystem('sshd')('a target over ssh', () => {
+  /** A person whose ssh knows the test's server by name. */
+  async function personAndServer(): Promise<{ person: Person; server: SshServer }> {
+    const server = await SshServer.start();
+    onTestFinished(() => server.stop());
+    const person = await Person.create();
+    await useSsh(person, `-F '${server.configPath}'`);
+    return { person, server };
+  }
+
+  it.each(['node', 'perl', 'python'])('signs there with the host’s key, served by %s', async (runtime) => {
+    const { person, server } = await personAndServer();
+    const up = await person.json<Up>('up', `ssh:${SSH_HOST}`, '--runtime', runtime);
+    expect(up).toMatchObject({ target: `ssh:${SSH_HOST}`, id: SSH_HOST, runtime });
+    const signed = await server.ssh([
+      'echo hello | gpg --batch --clear-sign | gpg --batch --status-fd 1 --verify',
+    ]);
+    expect(signed.stdout.toString()).toContain(`VALIDSIG ${person.fingerprint}`);
+    await person.ok('down', `ssh:${SSH_HOST}`);
+    for (const { path } of up.sockets) expect(existsSync(path)).toBe(false);
+  });
+
+  it('ends by itself when the server goes away', async () => {
+    const { person, server } = await personAndServer();
+    const { sockets } = await person.json<Up>('up', `ssh:${SSH_HOST}`);
+    expect(sockets.map(({ path }) => existsSync(path))).toEqual([true]);
+    await server.stop();
+    await person.settled();
+    expect(await person.json('status')).toEqual([]);
+  });
+
+  it('says what ssh said when the machine can not be reached', async () => {
+    const person = await Person.create();
+    const nobodyListens = 1;
+    await useSsh(person, `-F /dev/null -p ${nobodyListens}`);
+    const { status, stderr } = await person.run(['up', 'ssh:127.0.0.1']);
+    expect(status).toBe(3);
+    expect(stderr).toMatch(/^gpg-bridge: .*Connection refused.*\n$/);
+  });
+});
+
+/** Puts options before those of the person's ssh, as a configuration file would. */
+async function useSsh(person: Person, options: string): Promise<void> {
+  const programs = await tempDir();
+  await writeScript(programs, 'ssh', `exec /usr/bin/ssh ${options} "$@"`);
+  person.env.PATH = `${programs}${delimiter}${person.env.PATH}`;
+}
