@@ -4,7 +4,7 @@ import { PARTS } from './parts.mjs';
 import { targetTable } from './targets.mjs';
 
 /** The whole document: what is to be reached, then what was measured, then what explains it. */
-export function report(results, { quick = false } = {}) {
+export function report(results, { quick = false, loadBefore } = {}) {
   return [
     '# Benchmarks',
     '',
@@ -13,7 +13,7 @@ export function report(results, { quick = false } = {}) {
     'sshd. All paths are measured in one run on one machine, in small rounds that alternate between them, so that',
     'whatever else the machine does hits all alike. Only ratios mean something elsewhere.',
     '',
-    `Machine: ${machine()}.${quick ? ' A quick run: too few samples to judge by.' : ''}`,
+    `Machine: ${machine()}. Its load before the run was ${loadBefore?.toFixed(1) ?? 'not noted'}: above 0.3 or so, others were at work and the figures are rough.${quick ? ' A quick run: too few samples to judge by.' : ''}`,
     '',
     '![Round trips of all paths](benchmarks.svg)',
     '',

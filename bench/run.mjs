@@ -5,6 +5,7 @@
  * --dist names another build of the command than packages/cli/dist; --json keeps the figures.
  */
 import { writeFile } from 'node:fs/promises';
+import { loadavg } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { PARTS } from './parts.mjs';
@@ -32,6 +33,7 @@ const chosen = flags.only?.split(',');
 const scale = flags.quick ? QUICK : FULL;
 const say = (text) => process.stderr.write(`${text}\n`);
 
+const loadBefore = loadavg()[0];
 const results = {};
 const bench = await Workbench.open(flags.dist ? { dist: flags.dist } : {});
 for (const signal of ['SIGINT', 'SIGTERM']) {
@@ -49,7 +51,7 @@ try {
   await bench.close();
 }
 
-const text = report(results, { quick: flags.quick });
+const text = report(results, { quick: flags.quick, loadBefore });
 if (flags.json) await writeFile(flags.json, JSON.stringify(results, null, 1));
 if (flags.svg) await writeFile(flags.svg, plot(results));
 if (chosen || flags.quick) {

@@ -55,16 +55,18 @@ export const roundTrips = {
     return {
       rows,
       skipped,
+      uncounted: scale.uncounted,
       samples: scale.rounds * scale.roundTrips,
       client: await clientCost(bench, scale),
     };
   },
 
-  render({ rows, skipped, samples, client }) {
+  render({ rows, skipped, samples, uncounted, client }) {
     return [
       `${samples.toLocaleString('en')} round trips of \`GETINFO pid\` on each path, in microseconds. A connect is`,
       'everything from `connect()` to the answer to BYE and `close()`. A signature is a connection of its own with',
       "gpg's twelve round trips, made with a real ed25519 key.",
+      `The first ${uncounted} round trips of each round are not counted; they are slower, those of Node most of all.`,
       '',
       table(
         ['path', 'round trip', '99 %', 'connect to BYE', '99 %', 'signatures/s'],

@@ -35,7 +35,7 @@ const FACTS: Record<Runtime, RuntimeFacts> = {
   node: {
     check: 'case $(node -v) in v1[89].*|v[2-9][0-9].*|v[1-9][0-9][0-9].*);;*)false;;esac',
     // A carrier may hand over a stdin that does not block.
-    loader: `exec node -e '${[
+    loader: `exec node --max-semi-space-size=1 -e '${[
       'const fs=require("fs"),p=new Int32Array(new SharedArrayBuffer(4)),',
       'g=n=>{const b=Buffer.alloc(n);for(let a=0;a<n;){let k=0;',
       'try{k=fs.readSync(0,b,a,n-a)}catch(e){if(e.code!=="EAGAIN")throw e;Atomics.wait(p,0,0,5);continue}',

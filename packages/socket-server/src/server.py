@@ -1225,6 +1225,7 @@ class Server:
             self.attempt(self.look_at_gpg)
         else:
             self.ready()
+        self.flush()
         self.serve()
 
     def on_signal(self, number, _frame):

@@ -12,6 +12,8 @@ import type { BridgeOptions } from './types.ts';
 
 /** The descriptor on which the daemon says that it is ready, or why not. */
 const READY_FD = 3;
+/** Sessions come and go by the thousand and leave nothing: a young generation that grows is only kept, not used. */
+const RUNTIME_OPTIONS = ['--max-semi-space-size=1'];
 /** The built command, which lies beside whatever this is built into. */
 const PROGRAM = fileURLToPath(new URL('gpg-bridge.js', import.meta.url));
 
@@ -28,6 +30,7 @@ export async function spawnDaemon(
   const child = spawn(
     process.execPath,
     [
+      ...RUNTIME_OPTIONS,
       program,
       'serve',
       ...targetWords(target),

@@ -207,6 +207,8 @@ export class AgentSession {
       return;
     }
     owed?.resolve(block.bytes);
+    // The agent closes now; waiting for that would only let somebody send into a closed socket.
+    if (owed?.afterBye && block.word === 'OK') this.#end.finish();
   }
 
   /** Tells whoever waits that no answer will come. */
