@@ -1,5 +1,6 @@
 import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import type { JournalEntry } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../manager/types.ts';
 
 /** A container as a person named it, and what in their environment says which engine is meant. */
@@ -30,14 +31,7 @@ export interface DaemonStatus {
   bytes: { toHost: number; toTarget: number };
   /** The operation that a person has to answer (PIN, touch, passphrase), if there is one. */
   waiting: { command: string; key?: string; sinceSeconds: number } | null;
-  lastOperation: {
-    time: string;
-    session: number;
-    command: string;
-    key?: string;
-    outcome: string;
-    durationMs: number;
-  } | null;
+  lastOperation: JournalEntry | null;
   lastError: string | null;
 }
 
