@@ -14,7 +14,8 @@ export default defineConfig({
           name: 'system',
           include: ['test/system/**/*.test.ts'],
           globalSetup: ['test/support/engine/global-setup.ts'],
-          // Images are built in a hook the first time.
+          // Engines and editors are slow on a busy machine; images are built in a hook the first time.
+          testTimeout: 180_000,
           hookTimeout: 600_000,
         },
       },
