@@ -1,5 +1,6 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { type Narrator, runDemo } from '../demo/demo.ts';
+import { COUNTED } from '../demo/round-trips.ts';
 import { Sandbox } from '../demo/sandbox.ts';
 import { styles } from '../terminal/style.ts';
 import { signalStatus } from './signals.ts';
@@ -45,7 +46,7 @@ function narrator(): Narrator {
     fact: (text) => say(`   ${text}`),
     table: (rows) => {
       const width = Math.max(...rows.map(([what]) => what.length));
-      say(dim('   time of each hop (median of 200 round trips):'));
+      say(dim(`   time of each hop (median of ${COUNTED} round trips):`));
       for (const [what, time] of rows) say(`     ${what.padEnd(width)}  ${time.padStart(8)}`);
     },
   };

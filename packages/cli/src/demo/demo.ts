@@ -8,7 +8,7 @@ import { startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
 import { Bridge } from '../bridge/bridge.ts';
 import { Journal } from '../bridge/journal.ts';
 import { localTarget } from '../targets/commands.ts';
-import { medianOverCommands, medianOverSocket } from './round-trips.ts';
+import { medianRoundTrips, overCommands, overSocket, type Path } from './round-trips.ts';
 import type { Sandbox } from './sandbox.ts';
 
 const PERSON = 'Ada Demo <ada@example.org>';
@@ -17,6 +17,7 @@ const PERSON = 'Ada Demo <ada@example.org>';
 export interface Narrator {
   step(text: string): void;
   fact(text: string): void;
+  /** How long each hop takes. */
   table(rows: readonly (readonly [what: string, time: string])[]): void;
 }
 
@@ -30,8 +31,8 @@ interface Host {
 /** Signs a commit across both carriers, each into a home of its own, and verifies it. */
 export async function runDemo(sandbox: Sandbox, tell: Narrator): Promise<void> {
   const host = await makeHost(sandbox, tell);
-  await overCommands(sandbox, host, tell);
-  await overStdio(sandbox, host, tell);
+  await throughProxies(sandbox, host, tell);
+  await throughStdio(sandbox, host, tell);
 }
 
 async function makeHost(sandbox: Sandbox, tell: Narrator): Promise<Host> {
@@ -53,7 +54,7 @@ async function makeHost(sandbox: Sandbox, tell: Narrator): Promise<Host> {
 }
 
 /** Carrier (a): RequestProxy and AgentProxy, as the two VS Code extensions join them. */
-async function overCommands(sandbox: Sandbox, host: Host, tell: Narrator): Promise<void> {
+async function throughProxies(sandbox: Sandbox, host: Host, tell: Narrator): Promise<void> {
   tell.step('Bridge 1: RequestProxy and AgentProxy, as in VS Code');
   const env = await sandbox.home('vscode');
   const agentProxy = new AgentProxy({ env: host.env });
@@ -63,15 +64,13 @@ async function overCommands(sandbox: Sandbox, host: Host, tell: Narrator): Promi
   try {
     tell.fact(`target's socket ${requestProxy.socketPath}`);
     await signAndVerify(sandbox, 'one', env, host, tell);
-    const direct = await medianOverSocket(host.agentPath);
-    const proxied = await medianOverCommands(agentProxy);
-    const whole = await medianOverSocket(requestProxy.socketPath);
-    tell.table([
-      ['gpg-agent itself', micro(direct)],
-      ['+ AgentProxy (host end)', micro(proxied - direct)],
-      ['+ RequestProxy (target end)', micro(whole - proxied)],
-      ['one round trip, all in all', micro(whole)],
-    ]);
+    tell.table(
+      await hops([
+        ['gpg-agent itself', await overSocket(host.agentPath)],
+        ['+ AgentProxy (host end)', await overCommands(agentProxy)],
+        ['+ RequestProxy (target end)', await overSocket(requestProxy.socketPath)],
+      ]),
+    );
   } finally {
     await requestProxy.stop();
     await agentProxy.stop();
@@ -79,7 +78,7 @@ async function overCommands(sandbox: Sandbox, host: Host, tell: Narrator): Promi
 }
 
 /** Carrier (b): a socket server in a process of its own, as `gpg-bridge up` starts it in a target. */
-async function overStdio(sandbox: Sandbox, host: Host, tell: Narrator): Promise<void> {
+async function throughStdio(sandbox: Sandbox, host: Host, tell: Narrator): Promise<void> {
   tell.step('Bridge 2: a socket server over stdin and stdout, as `gpg-bridge up` uses it');
   const env = await sandbox.home('local');
   const bridge = await Bridge.start({
@@ -94,13 +93,12 @@ async function overStdio(sandbox: Sandbox, host: Host, tell: Narrator): Promise<
     const path = bridge.info.sockets[0]?.path ?? '';
     tell.fact(`target's socket ${path}, served by ${bridge.info.runtime}`);
     await signAndVerify(sandbox, 'two', env, host, tell);
-    const direct = await medianOverSocket(host.agentPath);
-    const whole = await medianOverSocket(path);
-    tell.table([
-      ['gpg-agent itself', micro(direct)],
-      ['+ the bridge: socket server, pipe, host end', micro(whole - direct)],
-      ['one round trip, all in all', micro(whole)],
-    ]);
+    tell.table(
+      await hops([
+        ['gpg-agent itself', await overSocket(host.agentPath)],
+        ['+ the bridge: socket server, pipe, host end', await overSocket(path)],
+      ]),
+    );
   } finally {
     await bridge.stop();
   }
@@ -140,6 +138,16 @@ async function signAndVerify(
   tell.fact(`git verify-commit: ${verdict === 'G' ? 'good signature' : `verdict ${verdict}`} by ${signer}`);
 }
 
+/** What each hop adds to a round trip: the paths go each one hop further than the one before. */
+async function hops(paths: readonly (readonly [what: string, path: Path])[]): Promise<[string, string][]> {
+  const medians = await medianRoundTrips(paths.map(([, path]) => path));
+  const rows = paths.map(([what], index): [string, string] => [
+    what,
+    micro(medians[index]! - (medians[index - 1] ?? 0)),
+  ]);
+  return [...rows, ['one round trip, all in all', micro(medians.at(-1)!)]];
+}
+
 function micro(microseconds: number): string {
-  return `${Math.max(0, microseconds).toFixed(0)} µs`;
+  return `${microseconds.toFixed(0)} µs`;
 }

@@ -1,59 +1,78 @@
 import net from 'node:net';
 import { BlockScanner } from '@gpg-bridge/core/assuan/block-scanner';
+import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-line';
 
-const ROUNDS = 200;
-/** Not counted: what runs for the first time is being compiled. */
-const WARM_UP = 300;
+/** One way to an agent, over which a command can be asked again and again. */
+export interface Path {
+  roundTrip(): Promise<unknown>;
+  close(): Promise<void> | void;
+}
+
+/** Round trips that count, on each path. */
+export const COUNTED = 400;
+const PER_TURN = 20;
+/** The first of a turn do not count: processors and processes that slept are slower to answer. */
+const SETTLE = 10;
+/** Neither do the first turns: what runs for the first time is being compiled. */
+const WARM_UP_TURNS = 10;
 const COMMAND = 'GETINFO pid\n';
 
-/** Median time of one round trip, in microseconds. */
-export async function medianRoundTrip(roundTrip: () => Promise<unknown>): Promise<number> {
-  const times: number[] = [];
-  for (let round = 0; round < WARM_UP; round++) await roundTrip();
-  for (let round = 0; round < ROUNDS; round++) {
-    const start = process.hrtime.bigint();
-    await roundTrip();
-    times.push(Number(process.hrtime.bigint() - start) / 1000);
+/**
+ * Median time of a round trip on each path, in microseconds. The paths take turns, so that whatever else the
+ * machine does hits all alike and the differences mean something. Closes them in the end.
+ */
+export async function medianRoundTrips(paths: readonly Path[]): Promise<number[]> {
+  const times = paths.map((): number[] => []);
+  try {
+    for (let turn = 0; turn < WARM_UP_TURNS + COUNTED / PER_TURN; turn++) {
+      for (const [index, path] of paths.entries()) {
+        for (let trip = 0; trip < SETTLE + PER_TURN; trip++) {
+          const start = process.hrtime.bigint();
+          await path.roundTrip();
+          const took = Number(process.hrtime.bigint() - start) / 1000;
+          if (turn >= WARM_UP_TURNS && trip >= SETTLE) times[index]!.push(took);
+        }
+      }
+    }
+  } finally {
+    for (const path of paths) await path.close();
   }
-  times.sort((a, b) => a - b);
-  return times[ROUNDS / 2]!;
+  return times.map((sample) => sample.sort((x, y) => x - y)[COUNTED / 2]!);
 }
 
-/** The same over a socket: one connection, as gpg makes it. */
-export async function medianOverSocket(path: string): Promise<number> {
+/** A connection to a socket, as gpg makes it. */
+export async function overSocket(path: string): Promise<Path> {
   const socket = net.connect(path);
   const scanner = new BlockScanner();
-  let answered = () => {};
+  let settle = { resolve: () => {}, reject: (_error: Error) => {} };
   let kind: 'greeting' | 'response' = 'greeting';
-  socket.on('error', () => answered());
+  socket.on('error', (error) => settle.reject(error));
+  socket.on('close', () => settle.reject(new Error(`${path} was closed before it answered`)));
   socket.on('data', (chunk: Buffer) => {
     scanner.push(chunk);
-    if (scanner.next(kind)) answered();
+    if (scanner.next(kind)) settle.resolve();
   });
-  const answer = () => new Promise<void>((resolve) => (answered = resolve));
+  const answer = () =>
+    new Promise<void>((resolve, reject) => {
+      settle = { resolve, reject };
+    });
   await answer();
   kind = 'response';
-  try {
-    return await medianRoundTrip(() => {
-      const done = answer();
+  return {
+    roundTrip() {
+      const answered = answer();
       socket.write(COMMAND);
-      return done;
-    });
-  } finally {
-    socket.destroy();
-  }
+      return answered;
+    },
+    close: () => void socket.destroy(),
+  };
 }
 
-/** The same through an AgentProxy, without a client socket. */
-export async function medianOverCommands(agent: {
-  connectAgent(): Promise<{ sessionId: string }>;
-  sendCommands(id: string, block: string): Promise<unknown>;
-  disconnectAgent(id: string): Promise<void>;
-}): Promise<number> {
+/** A session of an AgentProxy, without a client socket. */
+export async function overCommands(agent: CommandExecutor): Promise<Path> {
   const { sessionId } = await agent.connectAgent();
-  try {
-    return await medianRoundTrip(() => agent.sendCommands(sessionId, COMMAND));
-  } finally {
-    await agent.disconnectAgent(sessionId);
-  }
+  return {
+    roundTrip: () => agent.sendCommands(sessionId, COMMAND),
+    close: () => agent.disconnectAgent(sessionId),
+  };
 }
