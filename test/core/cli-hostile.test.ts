@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { Person, untilGone } from '../support/cli.ts';
 import { runOk } from '../support/process.ts';
+import { requireRuntime } from '../support/requirements.ts';
 import { writeScript } from '../support/script.ts';
 import { startSshAgent } from '../support/ssh-agent.ts';
 import { tempDir } from '../support/temp.ts';
@@ -126,25 +127,26 @@ describe('a daemon', () => {
 });
 
 describe("the host's ssh-agent", () => {
-  it.each(['node', 'perl', 'python'])(
-    'is never bridged to itself, even if told to take over (%s)',
-    async (runtime) => {
-      const person = await Person.create({ key: false });
-      const agent = await startSshAgent({ name: 'agent.sock' });
-      person.env = { ...person.env, SSH_AUTH_SOCK: agent.socketPath };
-      const before = await lstat(agent.socketPath);
-      const { status, stderr } = await person.run([
-        'up',
-        `local:${agent.dir}`,
-        '--no-gpg',
-        '--takeover',
-        `--runtime=${runtime}`,
-      ]);
-      expect(stderr).toMatch(/^gpg-bridge: [^\n]*the agent of the host itself[^\n]*\n$/);
-      expect(status).toBe(1);
-      expect((await lstat(agent.socketPath)).ino).toBe(before.ino);
-      await agent.addKey('still there');
-      expect(await runOk('ssh-add', ['-l'], { env: agent.env })).toContain('still there');
-    },
-  );
+  describe.each(['node', 'perl', 'python'] as const)('over %s', (runtime) => {
+    requireRuntime(runtime)('alone', () => {
+      it('is never bridged to itself, even if told to take over', async () => {
+        const person = await Person.create({ key: false });
+        const agent = await startSshAgent({ name: 'agent.sock' });
+        person.env = { ...person.env, SSH_AUTH_SOCK: agent.socketPath };
+        const before = await lstat(agent.socketPath);
+        const { status, stderr } = await person.run([
+          'up',
+          `local:${agent.dir}`,
+          '--no-gpg',
+          '--takeover',
+          `--runtime=${runtime}`,
+        ]);
+        expect(stderr).toMatch(/^gpg-bridge: [^\n]*the agent of the host itself[^\n]*\n$/);
+        expect(status).toBe(1);
+        expect((await lstat(agent.socketPath)).ino).toBe(before.ino);
+        await agent.addKey('still there');
+        expect(await runOk('ssh-add', ['-l'], { env: agent.env })).toContain('still there');
+      });
+    });
+  });
 });

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { Person, PROGRAM, untilGone } from '../support/cli.ts';
 import type { GnupgHome } from '../support/gnupg-home.ts';
 import { run, runOk } from '../support/process.ts';
+import { requireRuntime } from '../support/requirements.ts';
 import { writeScript } from '../support/script.ts';
 import { tempDir } from '../support/temp.ts';
 
@@ -116,23 +117,24 @@ describe('gpg-bridge with a local target', () => {
     expect(first.runtime).toBe('perl');
     expect(await person.json<Up>('up', name, '--runtime', 'perl')).toEqual(first);
     expect(await person.ok('up', name, '--runtime', 'perl')).toContain('was up already');
-    expect(await person.ok('up', name, '--runtime', 'python')).toContain('was restarted with other options');
+    expect(await person.ok('up', name, '--runtime', 'node')).toContain('was restarted with other options');
     const [status] = await person.json<{ pid: number }[]>('status');
     expect(status?.pid).not.toBe(first.pid);
     await sign(target);
   });
 
-  it.each(['node', 'perl', 'python'])(
-    'signs over %s, with a host agent that nobody started',
-    async (runtime) => {
-      const person = await Person.create();
-      const target = await person.localHome();
-      await person.home.killAgent();
-      const up = await person.json<Up>('up', `local:${target.dir}`, '--runtime', runtime);
-      expect(up.runtime).toBe(runtime);
-      await sign(target);
-    },
-  );
+  describe.each(['node', 'perl', 'python'] as const)('over %s', (runtime) => {
+    requireRuntime(runtime)('alone', () => {
+      it('signs, with a host agent that nobody started', async () => {
+        const person = await Person.create();
+        const target = await person.localHome();
+        await person.home.killAgent();
+        const up = await person.json<Up>('up', `local:${target.dir}`, '--runtime', runtime);
+        expect(up.runtime).toBe(runtime);
+        await sign(target);
+      });
+    });
+  });
 
   it('makes the directory, and knows it by every name', async () => {
     const person = await Person.create();

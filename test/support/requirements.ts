@@ -50,6 +50,13 @@ export function requireSystem(
     });
 }
 
+/** `describe` for a suite about one of the socket server's runtimes; Node is what runs the tests. */
+export function requireRuntime(
+  runtime: 'node' | 'perl' | 'python',
+): (name: string, suite: () => void) => void {
+  return runtime === 'node' ? (name, suite) => describe(name, suite) : requireSystem(runtime);
+}
+
 /** Why a requirement is not met; empty if it is. */
 export function whatIsMissing(name: RequirementName): string[] {
   const requirement: Requirement = REQUIREMENTS[name];

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { run } from '../../../test/support/process.ts';
+import { requireRuntime } from '../../../test/support/requirements.ts';
 import { tempDir } from '../../../test/support/temp.ts';
 import { decodeConfig, encodeConfig } from './config.ts';
 import { launcherCommand, parseLauncherLine, RUNTIMES, type Runtime, serverPayload } from './launch.ts';
@@ -25,9 +26,11 @@ const SHELL = '/bin/sh';
 
 /** What the launcher prints where nothing but these programs is found. */
 async function launch(path: string, runtime?: Runtime, input: Buffer = Buffer.alloc(0)) {
-  const [, ...args] = launcherCommand(runtime ? { runtime } : {});
-  // The launcher adds the places of macOS; none of them has anything here that these names would find.
-  return run(SHELL, args, { env: { PATH: path, HOME: '/nonexistent' }, input });
+  const [, option, script] = launcherCommand(runtime ? { runtime } : {});
+  // The launcher adds places to the PATH in which this machine may have its own runtimes.
+  const alone = script!.replace(/^PATH=.*$/m, ':');
+  expect(alone).not.toBe(script);
+  return run(SHELL, [option!, alone], { env: { PATH: path, HOME: '/nonexistent' }, input });
 }
 
 const found = async (name: string) =>
@@ -69,7 +72,7 @@ describe('launcher', () => {
   it('passes over a perl or a python that does not work', async () => {
     const path = await programs({ perl: 'exit 2', python3: 'exit 1' });
     expect((await launch(path)).stdout.toString()).toBe('GPG-BRIDGE 1 none\n');
-    const working = await programs({ perl: 'exit 2', python3: await found('python3') });
+    const working = await programs({ perl: 'exit 2', python3: 'exit 0' });
     expect((await launch(working)).stdout.toString()).toBe('GPG-BRIDGE 1 python\n');
   });
 
@@ -79,15 +82,19 @@ describe('launcher', () => {
     expect(stdout.toString()).toBe('GPG-BRIDGE 1 none\n');
     expect(status).toBe(5);
   });
+});
 
-  it.each(RUNTIMES)('hands %s its text and configuration, and not one byte more', async (runtime) => {
-    const name = runtime === 'python' ? 'python3' : runtime;
-    const path = await programs({ [name]: await found(name) });
-    const config = { gpg: true, sshDir: '/a b/%41=é' };
-    const input = Buffer.concat([serverPayload(runtime, config, ECHO[runtime]), Buffer.from('frames')]);
-    const { stdout, stderr } = await launch(path, runtime, input);
-    expect(stderr).toBe('');
-    expect(stdout.toString()).toBe(`GPG-BRIDGE 1 ${runtime}\n${encodeConfig(config)}frames`);
+describe.each(RUNTIMES)('the loader of %s', (runtime) => {
+  requireRuntime(runtime)('by itself', () => {
+    it('hands it its text and configuration, and not one byte more', async () => {
+      const name = runtime === 'python' ? 'python3' : runtime;
+      const path = await programs({ [name]: await found(name) });
+      const config = { gpg: true, sshDir: '/a b/%41=é' };
+      const input = Buffer.concat([serverPayload(runtime, config, ECHO[runtime]), Buffer.from('frames')]);
+      const { stdout, stderr } = await launch(path, runtime, input);
+      expect(stderr).toBe('');
+      expect(stdout.toString()).toBe(`GPG-BRIDGE 1 ${runtime}\n${encodeConfig(config)}frames`);
+    });
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe } from 'vitest';
-import { requireSystem } from '../../../../test/support/requirements.ts';
+import { requireRuntime } from '../../../../test/support/requirements.ts';
 import type { Runtime } from '../launch.ts';
 import { flowCases } from './flow.ts';
 import { placeCases } from './place.ts';
@@ -8,8 +8,7 @@ import { streamCases } from './streams.ts';
 
 /** The one behaviour that the socket server has on every runtime. */
 export function conformance(runtime: Runtime): void {
-  const suite = runtime === 'node' ? describe : requireSystem(runtime);
-  suite(`socket server on ${runtime}`, () => {
+  requireRuntime(runtime)(`socket server on ${runtime}`, () => {
     describe('start and end', () => startCases(runtime));
     describe('streams', () => streamCases(runtime));
     describe('flow', () => flowCases(runtime));
