@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { copyFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -47,6 +48,45 @@ async function sshForward(bench, host) {
   return { path, roundTrip: roundTrips(path), pids, stop: () => ended(child) };
 }
 
+/** The least bridge (floor.c) over a command: its first words, and where the socket is seen from here. */
+async function floorOver(bench, host, words, path, near = path) {
+  const child = spawn(bench.programs.floor, ['host', host.extraSocket, '--', ...words, 'serve', path], {
+    env: await bench.commandEnv(host),
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  await untilSocket(near, child);
+  return { path: near, roundTrip: roundTrips(near), pids: () => tree(child.pid), stop: () => ended(child) };
+}
+
+async function floorLocal(bench, host) {
+  return floorOver(bench, host, [bench.programs.floor], join(await bench.newDirectory(), 's'));
+}
+
+async function floorSsh(bench, host) {
+  const words = [join(await bench.binDirectory(), 'ssh'), bench.sshHost(1), bench.programs.floor];
+  const floor = await floorOver(bench, host, words, join(await bench.newDirectory(), 's'));
+  const server = await bench.sshServer(1);
+  return { ...floor, pids: () => [...floor.pids(), ...tree(server.daemon.pid)] };
+}
+
+/** The least bridge into a container, with its socket at this path in there. */
+export async function floorInContainer(bench, host, { id, pid }, socket) {
+  const engine = await bench.engine();
+  await copyFile(bench.programs.floor, `/proc/${pid}/root/floor`);
+  const execId = await newExec(engine, id, ['/floor', 'serve', socket]);
+  const child = spawn(bench.programs.floor, ['exec', host.extraSocket, engine.socketPath, execId], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const path = `/proc/${pid}/root${socket}`;
+  await untilSocket(path, child);
+  const pids = () => [child.pid, ...tree(engine.pid), ...ofContainer({ id, pid })];
+  return { path, roundTrip: roundTrips(path), pids, stop: () => ended(child) };
+}
+
+async function floorContainer(bench, host) {
+  return floorInContainer(bench, host, await bench.container('git', 'floor'), '/floor.socket');
+}
+
 async function execEcho(bench) {
   const { id } = await bench.container('git', 'echo');
   const { env } = await bench.engine();
@@ -61,20 +101,16 @@ async function execEcho(bench) {
 async function apiEcho(bench) {
   const { id } = await bench.container('git', 'echo');
   const engine = await bench.engine();
-  const newExec = async () => {
-    const body = { AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: false, Cmd: ['cat'] };
-    return (await post(engine.socketPath, `/containers/${id}/exec`, body)).Id;
-  };
   return {
-    roundTrip: async (n) => ['exec', engine.socketPath, await newExec(), n],
+    roundTrip: async (n) => ['exec', engine.socketPath, await newExec(engine, id, ['cat']), n],
     pids: () => [],
     stop: async () => {},
   };
 }
 
-async function proxies(bench, host) {
+const proxies = (flags) => async (bench, host) => {
   const path = join(await bench.newDirectory(), 'S.gpg-agent');
-  const child = spawn(process.execPath, [await bench.proxiesProgram(), path], {
+  const child = spawn(process.execPath, [...flags, await bench.proxiesProgram(), path], {
     env: host.env,
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -86,7 +122,7 @@ async function proxies(bench, host) {
     await once(child, 'close');
   };
   return { path, roundTrip: roundTrips(path), pids: () => [child.pid], daemon: child.pid, stop };
-}
+};
 
 const local = (runtime) => async (bench, host) => {
   const bridge = await upBridge(bench, host, [`local:${await bench.newDirectory()}`, '--runtime', runtime]);
@@ -121,7 +157,15 @@ export const CANDIDATES = [
   { id: 'ssh-R', label: '`ssh -R`, loopback sshd', needs: ['sshd'], start: sshForward },
   { id: 'exec-echo', label: 'bare echo, `docker exec -i … cat`', needs: ['docker'], start: execEcho },
   { id: 'api-echo', label: 'bare echo, Engine API exec stream', needs: ['docker'], start: apiEcho },
-  { id: 'proxies', label: 'both proxies in one process', ours: true, start: proxies },
+  { id: 'floor-local', label: 'least bridge in C, local', start: floorLocal },
+  {
+    id: 'floor-api',
+    label: 'least bridge in C, container, Engine API',
+    needs: ['docker'],
+    start: floorContainer,
+  },
+  { id: 'floor-ssh', label: 'least bridge in C, over `ssh`', needs: ['sshd'], start: floorSsh },
+  { id: 'proxies', label: 'both proxies in one process', ours: true, start: proxies([]) },
   { id: 'local-node', label: '`local:`, Node server', ours: true, start: local('node') },
   { id: 'local-perl', label: '`local:`, Perl server', ours: true, start: local('perl') },
   { id: 'local-python', label: '`local:`, Python server', ours: true, start: local('python') },
@@ -145,9 +189,21 @@ export const CANDIDATES = [
   { id: 'ssh-perl', label: '`ssh:`, Perl server', ours: true, needs: ['sshd'], start: ssh('perl', 2) },
 ];
 
-/** The candidates with these ids, or all. */
+/** Those that only some parts measure. */
+const OTHERS = [
+  {
+    id: 'proxies-small',
+    label: 'both proxies, small young generation',
+    ours: true,
+    start: proxies(['--max-semi-space-size=1']),
+  },
+];
+
+/** The candidates with these ids, or all of the tables. */
 export function candidatesOf(ids) {
-  return ids ? ids.map((id) => CANDIDATES.find((candidate) => candidate.id === id)) : CANDIDATES;
+  return ids
+    ? ids.map((id) => [...CANDIDATES, ...OTHERS].find((candidate) => candidate.id === id))
+    : CANDIDATES;
 }
 
 /**
@@ -189,6 +245,11 @@ async function ended(child) {
   const closed = once(child, 'close');
   child.kill();
   await closed;
+}
+
+async function newExec({ socketPath }, id, Cmd) {
+  const body = { AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: false, Cmd };
+  return (await post(socketPath, `/containers/${id}/exec`, body)).Id;
 }
 
 async function post(socketPath, path, body) {

@@ -236,25 +236,9 @@ static void pipe_echo(char **argv) {
   waitpid(child, NULL, 0);
 }
 
-/* An engine puts 8 bytes before each piece of the output. */
-#define EXEC_HEADER 8
-
 static void exec_echo(char **argv) {
-  static const char BODY[] = "{\"Detach\":false,\"Tty\":false}";
-  char request[512], answer[2048];
-  int fd = connect_to(argv[0], NULL);
-  snprintf(request, sizeof request,
-           "POST /exec/%s/start HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
-           "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-           argv[1], sizeof BODY - 1, BODY);
-  write_all(fd, request, strlen(request));
-  size_t filled = 0;
-  do {
-    ssize_t n = read(fd, answer + filled, 1);
-    if (n <= 0 || ++filled >= sizeof answer - 1) die("no exec stream");
-    answer[filled] = 0;
-  } while (!strstr(answer, "\r\n\r\n"));
-  echo(fd, fd, atol(argv[2]), EXEC_HEADER + sizeof COMMAND - 1);
+  int fd = start_exec(argv[0], argv[1]);
+  echo(fd, fd, atol(argv[2]), ENGINE_HEADER + sizeof COMMAND - 1);
 }
 
 static void time_runs(char **argv) {

@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { ROOT } from './support.mjs';
 
-const PROGRAMS = { client: ['client.c', 'wire.c'], agent: ['agent.c', 'wire.c'] };
+const PROGRAMS = ['client', 'agent', 'floor'];
 
-/** Compiles the client and the trivial agent; static, so that the client also runs in a container. */
+/** Compiles the programs in C; static, so that they also run in a container. */
 export async function compile(directory, { runOk }) {
   const paths = {};
-  for (const [name, sources] of Object.entries(PROGRAMS)) {
+  for (const name of PROGRAMS) {
     paths[name] = join(directory, name);
-    const files = sources.map((source) => join(ROOT, 'bench', source));
+    const files = [`${name}.c`, 'wire.c'].map((source) => join(ROOT, 'bench', source));
     await runOk('cc', ['-O2', '-Wall', '-Wextra', '-static', '-pthread', '-o', paths[name], ...files]);
   }
   return paths;

@@ -1,7 +1,8 @@
 /*
- * The benchmark. Run: node bench/run.mjs [--quick] [--only=PART,…] [--dist=DIRECTORY] [--json=FILE] [--svg=FILE]
+ * The benchmark. Run: node bench/run.mjs [--quick] [--only=PART,…] [--paths=ID,…] [--dist=DIRECTORY] [--json=FILE] [--svg=FILE]
  *
  * A whole run writes docs/benchmarks.md and its plot; with --quick or --only the same text is printed.
+ * --paths measures only these of the round trips' paths (see candidates.mjs);
  * --dist names another build of the command than packages/cli/dist; --json keeps the figures.
  */
 import { writeFile } from 'node:fs/promises';
@@ -21,6 +22,7 @@ const { values: flags } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
+    paths: { type: 'string' },
     dist: { type: 'string' },
     json: { type: 'string' },
     svg: { type: 'string' },
@@ -30,7 +32,7 @@ const { values: flags } = parseArgs({
 process.env.PATH = [dirname(process.execPath), ...SYSTEM_PATH].join(':');
 
 const chosen = flags.only?.split(',');
-const scale = flags.quick ? QUICK : FULL;
+const scale = { ...(flags.quick ? QUICK : FULL), paths: flags.paths?.split(',') };
 const say = (text) => process.stderr.write(`${text}\n`);
 
 const loadBefore = loadavg()[0];
@@ -54,7 +56,7 @@ try {
 const text = report(results, { quick: flags.quick, loadBefore });
 if (flags.json) await writeFile(flags.json, JSON.stringify(results, null, 1));
 if (flags.svg) await writeFile(flags.svg, plot(results));
-if (chosen || flags.quick) {
+if (chosen || flags.paths || flags.quick) {
   process.stdout.write(text);
 } else {
   await writeFile(join(ROOT, 'docs/benchmarks.md'), text);

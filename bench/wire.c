@@ -61,6 +61,24 @@ void write_all(int fd, const void *bytes, size_t count) {
   }
 }
 
+int start_exec(const char *engine, const char *id) {
+  static const char BODY[] = "{\"Detach\":false,\"Tty\":false}";
+  char request[512], answer[2048];
+  int fd = connect_to(engine, NULL);
+  snprintf(request, sizeof request,
+           "POST /exec/%s/start HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+           "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+           id, sizeof BODY - 1, BODY);
+  write_all(fd, request, strlen(request));
+  size_t filled = 0;
+  do {
+    ssize_t n = read(fd, answer + filled, 1);
+    if (n <= 0 || ++filled >= sizeof answer - 1) die("no exec stream");
+    answer[filled] = 0;
+  } while (!strstr(answer, "\r\n\r\n"));
+  return fd;
+}
+
 static int ends_answer(const char *line) {
   return !strncmp(line, "OK", 2) || !strncmp(line, "ERR", 3) || !strncmp(line, "INQ", 3);
 }

@@ -1,4 +1,4 @@
-/* What the measuring client and the trivial agent share: sockets, whole writes, Assuan answers. */
+/* What the measuring client, the trivial agent and the least bridge share: sockets, whole writes, Assuan answers. */
 #ifndef WIRE_H
 #define WIRE_H
 
@@ -20,6 +20,11 @@ int connect_to(const char *path, long *retries);
 int listen_at(const char *path);
 
 void write_all(int fd, const void *bytes, size_t count);
+
+/* Starts an exec that an engine has made, and returns its stream. */
+int start_exec(const char *engine, const char *id);
+/* Bytes that an engine puts before each piece of output: stream, three zeros, length. */
+#define ENGINE_HEADER 8
 
 /*
  * Reads one answer: everything up to a line that starts with OK, ERR or INQUIRE. The bytes before that

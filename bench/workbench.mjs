@@ -122,7 +122,7 @@ export class Workbench {
 
   /** The environment in which the command finds a host, the engine and the sshd. */
   async commandEnv(host) {
-    const bin = await this.#memo('bin', () => this.#sshWrapper());
+    const bin = await this.binDirectory();
     const state = join(this.directory, host.name === 'gpg-agent' ? 'state' : 'state-trivial');
     this.#memo(`bridges ${state}`, () => this.onClose(() => this.#downAll(state)));
     const engine = this.#once.has('engine') ? (await this.engine()).env : {};
@@ -133,6 +133,11 @@ export class Workbench {
       PATH: `${bin}:${process.env.PATH}`,
       ...(DOCKER_HOST ? { DOCKER_HOST, DOCKER_CONFIG } : {}),
     };
+  }
+
+  /** The programs that the command is to find before the system's own. */
+  binDirectory() {
+    return this.#memo('bin', () => this.#sshWrapper());
   }
 
   /** Whatever a part that failed or was interrupted left up. */

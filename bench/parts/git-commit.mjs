@@ -1,9 +1,11 @@
 import { upBridge } from '../bridges.mjs';
+import { floorInContainer } from '../candidates.mjs';
 import { samplesOf } from '../client.mjs';
 import { interleave, summary } from '../statistics.mjs';
 import { ms, ratio, table } from '../tables.mjs';
 
 const OWN_HOME = '/root/own-gnupg';
+const FLOOR_HOME = '/root/floor-gnupg';
 const REPOSITORY = '/root/repository';
 const DIRECTORIES = 40;
 const FILES_EACH = 50;
@@ -21,6 +23,7 @@ const COMMITS = [
 const WAYS = [
   { id: 'unsigned', label: 'not signed', home: OWN_HOME, sign: '--no-gpg-sign' },
   { id: 'own', label: "the container's own agent", home: OWN_HOME, sign: '-S' },
+  { id: 'floor', label: 'across the least bridge in C', home: FLOOR_HOME, sign: '-S' },
   { id: 'bridged', label: 'across the bridge', home: '/root/.gnupg', sign: '-S' },
 ];
 
@@ -33,10 +36,13 @@ export const gitCommit = {
   async run(bench, scale, say) {
     const host = await bench.realHost();
     const cases = COMMITS.flatMap((commit) => WAYS.map((way) => ({ commit, way })));
-    const { container, name } = await bench.container('git', 'api');
+    const place = await bench.container('git', 'api');
+    const { container, name } = place;
     const bridge = await upBridge(bench, host, [name, '--runtime', 'perl']);
+    let floor;
     try {
       await prepare(bench, host, container);
+      floor = await floorInContainer(bench, host, place, `${FLOOR_HOME}/S.gpg-agent`);
       const run = async ({ commit, way }) => {
         const script = `cd ${REPOSITORY} && ${commit.prepare} git commit --quiet ${commit.words} ${way.sign} -m x`;
         const argv = ['/root/client', 'time', String(scale.commitsPerRound), '--', 'sh', '-c', script];
@@ -54,6 +60,7 @@ export const gitCommit = {
       }
       return { rows };
     } finally {
+      await floor?.stop();
       await bridge.stop();
     }
   },
@@ -64,11 +71,18 @@ export const gitCommit = {
       'depend on the commit, so the ratio is worst for the smallest one.',
       '',
       table(
-        ['commit', ...WAYS.map(({ label }) => label), 'added', 'bridged : own agent'],
+        [
+          'commit',
+          ...WAYS.map(({ label }) => label),
+          'added',
+          'least bridge : own agent',
+          'bridged : own agent',
+        ],
         Object.values(rows).map((row) => [
           row.label,
           ...WAYS.map(({ id }) => ms(row[id].median)),
           ms(row.bridged.median - row.own.median),
+          ratio(row.floor.median / row.own.median),
           ratio(row.bridged.median / row.own.median),
         ]),
       ),
@@ -76,13 +90,18 @@ export const gitCommit = {
   },
 };
 
-/** The client, a repository, and a second home in the container with the same key and an agent of its own. */
+/** The client, a repository, a home with the same key and an agent of its own, and one for the least bridge. */
 async function prepare(bench, host, container) {
   await container.copyIn(bench.programs.client, '/root/client');
   const secret = await host.home.gpg(['--export-secret-keys', host.fingerprint]);
-  const own = { env: { GNUPGHOME: OWN_HOME } };
-  await container.execOk(['mkdir', '-m', '700', OWN_HOME]);
-  await container.execOk(['gpg', '--batch', '--import'], { ...own, input: secret.stdout });
+  const known = await host.home.gpg(['--export', host.fingerprint]);
+  const homes = { [OWN_HOME]: secret, [FLOOR_HOME]: known };
+  await container.execOk(['mkdir', '-m', '700', ...Object.keys(homes)]);
+  for (const [GNUPGHOME, { stdout }] of Object.entries(homes)) {
+    await container.execOk(['gpg', '--batch', '--import'], { env: { GNUPGHOME }, input: stdout });
+  }
+  // Importing has started an agent there, whose place the least bridge is to have.
+  await container.execOk(['gpgconf', '--kill', 'gpg-agent'], { env: { GNUPGHOME: FLOOR_HOME } });
   const make = `for d in $(seq ${DIRECTORIES}); do mkdir $d; for f in $(seq ${FILES_EACH}); do echo $d $f > $d/$f; done; done`;
   await container.execOk(['git', 'init', '--quiet', REPOSITORY]);
   await container.execOk(['sh', '-c', `cd ${REPOSITORY} && ${make} && git add .`]);

@@ -16,7 +16,7 @@ export const roundTrips = {
     const host = await bench.realHost();
     const skipped = {};
     const rows = {};
-    await withCandidates(bench, host, undefined, skipped, async (candidates) => {
+    await withCandidates(bench, host, scale.paths, skipped, async (candidates) => {
       const trips = async (candidate, n) => bench.client(await candidate.roundTrip(n), candidate.env?.());
       const withSocket = candidates.filter(({ path }) => path);
       for (const candidate of candidates) {

@@ -7,6 +7,7 @@ const PATHS = [
   'direct',
   'socat',
   'ssh-R',
+  'floor-local',
   'proxies',
   'local-node',
   'local-perl',

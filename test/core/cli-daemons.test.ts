@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { childrenOf, Person, processesWith, untilGone } from '../support/cli.ts';
+import { stopProcess } from '../support/process.ts';
 import { writeScript } from '../support/script.ts';
 import { tempDir } from '../support/temp.ts';
 
@@ -122,7 +123,7 @@ describe('daemons', () => {
     const [one, two] = [await person.localHome(), await person.localHome()];
     const { pid } = await person.json<Up>('up', `local:${one.dir}`, '--runtime=perl');
     await person.ok('up', `local:${two.dir}`, '--runtime=perl');
-    process.kill(pid, 'SIGSTOP');
+    await stopProcess(pid);
     try {
       const [up, status] = await Promise.all([
         person.run(['up', `local:${one.dir}`]),

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 
 /** How a program ended and what it printed. */
 export interface Finished {
@@ -43,4 +44,12 @@ export async function runOk(
     throw new Error(`${command} ${args.join(' ')} ended with ${done.status ?? done.signal}:\n${done.stderr}`);
   }
   return done.stdout.toString();
+}
+
+/** Stops a process, and returns when it stands still: on a busy machine the signal alone takes its time. */
+export async function stopProcess(pid: number): Promise<void> {
+  process.kill(pid, 'SIGSTOP');
+  while (!/^State:\s+T/m.test(await readFile(`/proc/${pid}/status`, 'latin1'))) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
 }

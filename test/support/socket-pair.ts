@@ -1,16 +1,19 @@
 import { once } from 'node:events';
-import { createServer, connect as netConnect, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { asViewSocket, ViewSocket } from '../../packages/core/src/io/view-socket.ts';
 import { tempDir } from './temp.ts';
 
-/** Two ends of one real Unix connection; both are gone when the test ends. */
-export async function socketPair(): Promise<[Socket, Socket]> {
+/** Two ends of one real Unix connection, of the product's own kind; both are gone when the test ends. */
+export async function socketPair(): Promise<[ViewSocket, Socket]> {
   const path = join(await tempDir(), 's');
   const server = createServer({ allowHalfOpen: true }).listen(path);
   await once(server, 'listening');
-  const near = netConnect({ path, allowHalfOpen: true });
-  const [far] = (await once(server, 'connection')) as [Socket];
+  const near = ViewSocket.to({ path, allowHalfOpen: true });
+  const far = await new Promise<Socket>((resolve) => {
+    server.once('connection', (accepted) => resolve(asViewSocket(accepted)));
+  });
   server.close();
   for (const socket of [near, far]) onTestFinished(() => void socket.destroy());
   return [near, far];

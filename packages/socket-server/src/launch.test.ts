@@ -76,6 +76,16 @@ describe('launcher', () => {
     expect((await launch(working)).stdout.toString()).toBe('GPG-BRIDGE 1 python\n');
   });
 
+  it('passes over a perl without the modules that a server needs', async () => {
+    const places = await tempDir();
+    await writeFile(join(places, 'Nowhere.pm'), 'package Nowhere; @INC = (); 1;');
+    const path = await programs({
+      perl: `exec ${await found('perl')} -I${places} -MNowhere "$@"`,
+      python3: 'exit 0',
+    });
+    expect((await launch(path)).stdout.toString()).toBe('GPG-BRIDGE 1 python\n');
+  });
+
   it('takes no other runtime than it was asked for', async () => {
     const path = await programs({ perl: await found('perl') });
     const { status, stdout } = await launch(path, 'python');

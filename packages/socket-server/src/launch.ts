@@ -35,18 +35,22 @@ const FACTS: Record<Runtime, RuntimeFacts> = {
   node: {
     check: 'case $(node -v) in v1[89].*|v[2-9][0-9].*|v[1-9][0-9][0-9].*);;*)false;;esac',
     // A carrier may hand over a stdin that does not block.
-    loader: `exec node --max-semi-space-size=1 -e '${[
+    loader: `exec node -e '${[
       'const fs=require("fs"),p=new Int32Array(new SharedArrayBuffer(4)),',
       'g=n=>{const b=Buffer.alloc(n);for(let a=0;a<n;){let k=0;',
       'try{k=fs.readSync(0,b,a,n-a)}catch(e){if(e.code!=="EAGAIN")throw e;Atomics.wait(p,0,0,5);continue}',
       'if(!k)process.exit(0);a+=k}return b.toString()};',
       'let h="",c;while((c=g(1))!=="\\n")h+=c;const[s,n]=h.split(" ").map(Number),t=g(s);',
-      'Function("require","CONFIG",t)(require,g(n))',
+      'Function("require","CONFIG",t)(require,g(n));',
+      // Sessions leave nothing that a larger young generation would be good for. An option of Node's would
+      // make it compile its own modules at every start.
+      'require("v8").setFlagsFromString("--semi-space-growth-factor=1")',
     ].join('')}'`,
   },
   perl: {
-    check: 'perl -MErrno -MFcntl -MSocket -e 1',
-    loader: `unset PERL5OPT PERL_UNICODE;exec perl -e '${[
+    // To load them takes longer than to see that they are there; the loader does that while the host gets the news.
+    check: 'perl -e "for my\\$m(qw(Errno Fcntl Socket)){grep{-e qq(\\$_/\\$m.pm)}@INC or exit 1}"',
+    loader: `unset PERL5OPT PERL_UNICODE;exec perl -mErrno -mFcntl -mSocket -e '${[
       'binmode STDIN;sub g{my($n,$b)=(@_,"");while($n>length$b){',
       'my$k=sysread STDIN,$b,$n-length$b,length$b;exit 0 if defined$k&&!$k;',
       'if(!defined$k){$!{EAGAIN}||$!{EINTR}||die$!;select undef,undef,undef,.005}}$b}',

@@ -1,5 +1,6 @@
 import { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
+import { ViewSocket } from '@gpg-bridge/core/io/view-socket';
 import { decodeConfig } from './config.ts';
 import { SocketServer } from './server.ts';
 
@@ -10,7 +11,7 @@ declare const CONFIG: string;
 function carrier(): { input: Readable; output: Writable } {
   try {
     const output = new Socket({ fd: 1, readable: false, writable: true });
-    return { input: new Socket({ fd: 0, readable: true, writable: false }), output };
+    return { input: new ViewSocket({ fd: 0, readable: true, writable: false }), output };
   } catch {
     return { input: process.stdin, output: process.stdout };
   }

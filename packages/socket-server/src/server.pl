@@ -19,7 +19,7 @@ use constant {
     KEYS_MAX     => 67_108_864,     # bytes of public keys that may wait for gpg
     READ_SIZE    => 65_536,
     OUT_HIGH     => 262_144,        # unsent bytes for the host at which clients are not read
-    ACCEPT_BATCH => 64,
+    ACCEPT_BATCH => 64,             # clients accepted in one turn, at most
     REPLY_MAX    => 65_536,         # bytes kept of what a program or a probed agent says
     PATH_MAX     => $^O eq 'linux' ? 107 : 103,
     FALSE_CODE   => 256,            # GPG_ERR_FALSE
@@ -65,9 +65,10 @@ my ($body, $body_stream) = (0, undef);  # what is missing of a DATA frame, and w
 # which suits both.
 my ($credit_used, $credit_binds) = (0, 1);
 my ($is_ready, $signal) = (0, undef);
-my ($readers, $control, $writers) = ('', '', '');    # select's bit vectors; $control leaves clients out
+# select's bit vectors; $control leaves clients out, and $writers is empty when nothing waits to be written.
+my ($readers, $control, $writers, $writing) = ('', '', '', 0);
 my (%streams, @by_fd, @on_read);
-my ($last_id, $accepting, $scan_from) = (0, 0, 0);
+my ($last_id, $accepting, $accept_batch, $stopped_at) = (0, 0, 1, 0);
 my (@listeners, @warnings, @made_dirs, %jobs);
 my ($keys, $importing) = ('', 0);
 
@@ -119,6 +120,14 @@ sub nonblocking {
 }
 
 sub watch_control { my ($fd, $on) = @_; vec($readers, $fd, 1) = $on; vec($control, $fd, 1) = $on }
+
+sub watch_write {
+    my ($fd, $on) = @_;
+    return if vec($writers, $fd, 1) == $on;
+    vec($writers, $fd, 1) = $on;
+    $writing += $on ? 1 : -1;
+    $writers = '' if !$writing;
+}
 
 # Programs of the target.
 
@@ -215,6 +224,7 @@ sub in_child {
         exit 0;
     }
     close $w;
+    nonblocking($r);    # an event of the same turn may be for what had this descriptor before
     my $fd = fileno $r;
     my $answer = '';
     $jobs{$pid} = 1;
@@ -575,6 +585,7 @@ sub take_back {
     }
     note($said) if $said;
     note("something replaced or removed the socket $path: took its place back");
+    $accept_batch = ACCEPT_BATCH;
     accept_clients($listener) if $accepting;    # those who had connected to the old one
     vec($readers, $listener->{fd}, 1) = 0;
     $on_read[$listener->{fd}] = undef;
@@ -583,13 +594,18 @@ sub take_back {
     attach($listener, $handle);
 }
 
+# Usually one client comes at a time, and asking for a second costs a call that fails: so more are asked for
+# only while they do come.
 sub accept_clients {
     my ($listener) = @_;
-    for (1 .. ACCEPT_BATCH) {
+    # The handles get no buffers, which are never used here and take four system calls to set up.
+    BEGIN { ${^OPEN} = ":unix\0:unix" }
+    for (1 .. $accept_batch) {
         return accept_from_now_on(0) if keys %streams >= $max_streams;
         my $client;
         if (!accept $client, $listener->{handle}) {
             next if $! == EINTR || $! == ECONNABORTED;
+            $accept_batch = 1;
             # Without descriptors the clients wait in the backlog, until a stream ends.
             accept_from_now_on(0) if $! == EMFILE || $! == ENFILE;
             return;
@@ -601,6 +617,7 @@ sub accept_clients {
         vec($readers, $fd, 1) = 1;
         frame(OPEN, $last_id, $listener->{kind});
     }
+    $accept_batch *= 2 if $accept_batch < ACCEPT_BATCH;
 }
 
 # Streams.
@@ -609,7 +626,8 @@ sub forget {
     my ($stream) = @_;
     my $fd = $stream->[FD];
     vec($readers, $fd, 1) = 0;
-    vec($writers, $fd, 1) = 0;
+    watch_write($fd, 0) if $writing;
+    undef $body_stream if $body_stream && $body_stream == $stream;
     $by_fd[$fd] = undef;
     delete $streams{$stream->[ID]};
     close $stream->[HANDLE];
@@ -629,19 +647,9 @@ sub grant {
     $stream->[TAKEN] = 0;
 }
 
-sub client_readable {
-    my ($stream) = @_;
-    my $room = READ_SIZE;
-    $room = $stream->[MAY_SEND] if $credit_binds && $stream->[MAY_SEND] < $room;
-    # Read behind the place of its header in what goes to the host: nothing is copied.
-    my $at = length $out;
-    my $n = sysread $stream->[HANDLE], $out, $room, $at + HEADER;
-    if ($n) {
-        substr $out, $at, HEADER, pack 'NCN', $n + LENGTH_MIN, DATA, $stream->[ID];
-        $stream->[MAY_SEND] -= $n;
-        vec($readers, $stream->[FD], 1) = 0 if $credit_binds && $stream->[MAY_SEND] <= 0;
-        return;
-    }
+# Nothing could be read behind $at + HEADER: $n is 0 at the client's end, and undef for an error.
+sub nothing_read {
+    my ($stream, $at, $n) = @_;
     my $again = !defined $n && ($! == EAGAIN || $! == EINTR);
     substr($out, $at) = '' if length $out > $at;
     end_stream($stream) if !$again;
@@ -658,38 +666,32 @@ sub client_writable {
     substr $stream->[QUEUE], 0, $n, '';
     $stream->[TAKEN] += $n;
     if (!length $stream->[QUEUE]) {
-        vec($writers, $stream->[FD], 1) = 0;
+        watch_write($stream->[FD], 0);
         return forget($stream) if $stream->[ENDING];
     }
     grant($stream) if $credit_used && $stream->[TAKEN] >= GRANT && !$stream->[ENDING];
 }
 
-# Hands $count bytes at $at of what came from the host to a client.
-sub deliver {
-    my ($stream, $at, $count) = @_;
-    my $n = 0;
-    if ($stream->[DEAF]) { $n = $count }
-    elsif (!length $stream->[QUEUE]) {
-        $n = syswrite $stream->[HANDLE], $in, $count, $at;
-        if (!defined $n) {
-            $n = 0;
-            if ($! != EAGAIN && $! != EINTR) { $stream->[DEAF] = 1; $n = $count }
-        }
+# Keeps what a client's socket did not take of the $count bytes at $at of what came from the host: it took
+# $n, or undef for an error. Returns how many of them count as delivered.
+sub undelivered {
+    my ($stream, $at, $count, $n) = @_;
+    $stream->[DEAF] = 1 if !defined $n && $! != EAGAIN && $! != EINTR;
+    return $count if $stream->[DEAF];
+    $n ||= 0;
+    $stream->[QUEUE] .= substr $in, $at + $n, $count - $n;
+    watch_write($stream->[FD], 1);
+    if (!$credit_used && length $stream->[QUEUE] > QUEUE_MAX) {
+        note("stream $stream->[ID] closed: its client does not read");
+        end_stream($stream);
     }
-    if ($n < $count) {
-        $stream->[QUEUE] .= substr $in, $at + $n, $count - $n;
-        vec($writers, $stream->[FD], 1) = 1;
-        if (!$credit_used && length $stream->[QUEUE] > QUEUE_MAX) {
-            note("stream $stream->[ID] closed: its client does not read");
-            return end_stream($stream);
-        }
-    }
-    $stream->[TAKEN] += $n;
-    grant($stream) if $credit_used && $stream->[TAKEN] >= GRANT;
+    return $n;
 }
 
 # Frames from the host.
 
+# Every byte passes this or serve: what nearly always happens is written out in them, and has no call but
+# the system's.
 sub host_readable {
     my $read = sysread STDIN, $in, 4 * READ_SIZE, length $in;
     if (!$read) {
@@ -698,45 +700,52 @@ sub host_readable {
     }
     my ($at, $end) = (0, length $in);
     while ($at < $end) {
-        if ($body) {
-            my $count = $end - $at < $body ? $end - $at : $body;
-            deliver($body_stream, $at, $count) if $body_stream && $by_fd[$body_stream->[FD]]
-                && $by_fd[$body_stream->[FD]] == $body_stream;
-            $at += $count;
-            $body -= $count;
-            next;
-        }
-        last if $end - $at < 4;
-        my $length = unpack 'N', substr $in, $at, 4;
-        if ($length < LENGTH_MIN || $length > LENGTH_MAX) {
-            fail("the bridge broke: the host announced a frame of $length bytes, and only " . LENGTH_MIN . ' to '
-                . LENGTH_MAX . ' are possible. Start the bridge again.');
-        }
-        last if $end - $at < HEADER;
-        my ($type, $id) = unpack 'CN', substr $in, $at + 4, 5;
-        my $payload = $length - LENGTH_MIN;
-        settle_credit(0) if $credit_binds && !$credit_used && ($type == DATA || $type == CLOSE);
-        if ($type == DATA) {
-            $at += HEADER;
-            $body = $payload;
-            $body_stream = $streams{$id};
-            if ($body_stream) {
-                if ($body_stream->[ENDING]) { undef $body_stream }
-                elsif (($body_stream->[MAY_GET] -= $payload) < 0 && $credit_used) {
-                    note("stream $id closed: the host sent more than its credit");
-                    end_stream($body_stream);
-                    undef $body_stream;
-                }
+        if (!$body) {
+            last if $end - $at < 4;
+            # The length is checked as soon as it is there; what has not come yet is undefined.
+            my ($length, $type, $id) = unpack 'NCN', substr $in, $at, HEADER;
+            if ($length < LENGTH_MIN || $length > LENGTH_MAX) {
+                fail("the bridge broke: the host announced a frame of $length bytes, and only " . LENGTH_MIN . ' to '
+                    . LENGTH_MAX . ' are possible. Start the bridge again.');
             }
-            next;
+            last if !defined $id;
+            settle_credit(0) if !$credit_used && $credit_binds && ($type == DATA || $type == CLOSE);
+            if ($type != DATA) {
+                last if $end - $at < 4 + $length;
+                my $payload = $length - LENGTH_MIN;
+                if    ($type == CLOSE)  { host_closed($streams{$id}) if $streams{$id} }
+                elsif ($type == WINDOW) { host_granted($id, unpack 'N', substr $in, $at + HEADER, 4) if $payload == 4 }
+                elsif ($type == PUBKEY) { keys_arrived(substr $in, $at + HEADER, $payload) }
+                $at += 4 + $length;
+                next;
+            }
+            $at += HEADER;
+            $body = $length - LENGTH_MIN;
+            $body_stream = $streams{$id};
+            if ($body_stream && ($body_stream->[ENDING] || ($body_stream->[MAY_GET] -= $body) < 0 && $credit_used)) {
+                refuse_data($body_stream);
+            }
         }
-        last if $end - $at < 4 + $length;
-        if    ($type == CLOSE)  { host_closed($streams{$id}) if $streams{$id} }
-        elsif ($type == WINDOW) { host_granted($id, unpack 'N', substr $in, $at + HEADER, 4) if $payload == 4 }
-        elsif ($type == PUBKEY) { keys_arrived(substr $in, $at + HEADER, $payload) }
-        $at += 4 + $length;
+        my $count = $end - $at < $body ? $end - $at : $body;
+        if ($count && (my $stream = $body_stream)) {
+            my $n = length $stream->[QUEUE] || $stream->[DEAF] ? 0 : syswrite $stream->[HANDLE], $in, $count, $at;
+            $n = undelivered($stream, $at, $count, $n) if !$n || $n < $count;
+            grant($stream) if ($stream->[TAKEN] += $n) >= GRANT && $credit_used;
+        }
+        $at += $count;
+        $body -= $count;
     }
-    substr $in, 0, $at, '';
+    if ($at == $end) { $in = '' }
+    else             { substr $in, 0, $at, '' }
+}
+
+# For a stream that is ending DATA is dropped; else its credit is overdrawn.
+sub refuse_data {
+    my ($stream) = @_;
+    undef $body_stream;
+    return if $stream->[ENDING];
+    note("stream $stream->[ID] closed: the host sent more than its credit");
+    end_stream($stream);
 }
 
 sub host_closed {
@@ -926,73 +935,71 @@ sub flush {
     }
     if ($n == length $out) { $out = '' }
     else                   { substr $out, 0, $n, '' }
-    vec($writers, 1, 1) = length $out ? 1 : 0;
+    watch_write(1, length $out ? 1 : 0) if $writing || length $out;
 }
 
-my @bits = map { my $byte = $_; [grep { $byte & 1 << $_ } 0 .. 7] } 0 .. 255;
-
-# Calls $handle for the descriptors whose bits are set, from byte $from on, until it returns true;
-# returns the byte where that was.
-sub each_ready {
-    my ($vector, $from, $to, $handle) = @_;
-    pos($vector) = $from;
-    while ($vector =~ /[^\0]/g) {
-        my $at = pos($vector) - 1;
-        return undef if $at >= $to;
-        for my $bit (@{$bits[ord substr $vector, $at, 1]}) {
-            return $at if $handle->($at * 8 + $bit);
-        }
+# Writes what waits for the descriptors in a vector. Returns how many they are.
+sub write_ready {
+    my $bits = unpack 'b*', $_[0];
+    my ($fd, $count) = (0, 0);
+    while (($fd = index $bits, '1', $fd + 1) > 0) {
+        $count++;
+        if ($fd == 1) { flush() if length $out }
+        elsif (my $stream = $by_fd[$fd]) { client_writable($stream) }
     }
-    return undef;
-}
-
-sub fd_writable {
-    my ($fd) = @_;
-    if ($fd == 1) { flush() if length $out }
-    elsif (my $stream = $by_fd[$fd]) { client_writable($stream) }
-    return 0;
-}
-
-# True when the host takes no more for now: the rest waits for the next turn, which starts there.
-sub fd_readable {
-    my ($fd) = @_;
-    if (my $stream = $by_fd[$fd]) {
-        # A frame of the same turn may have taken its credit, or ended it.
-        return 0 if !vec $readers, $fd, 1;
-        client_readable($stream);
-        return 0 if length $out <= OUT_HIGH;
-        flush();
-        return length $out > OUT_HIGH;
-    }
-    $on_read[$fd]->() if $on_read[$fd];
-    return 0;
+    return $count;
 }
 
 sub serve {
     my $next_check = time + $watch_seconds;
+    my ($r, $w, $n, $left, $bits, $fd, $at, $read);
     while (1) {
         return finish(128 + $signal) if $signal;
-        my $r = length $out > OUT_HIGH ? $control : $readers;
-        my $w = $writers;
-        my $n = my $ready = select $r, $w, undef, $watch_seconds;
-        if ($ready > 0) {
+        $r = length $out > OUT_HIGH ? $control : $readers;
+        $w = $writers;
+        $n = $left = select $r, $w, undef, $watch_seconds;
+        if ($n > 0) {
             if (vec $r, 0, 1) {
                 host_readable();
-                vec($r, 0, 1) = 0;
-                $n--;
+                $left--;
             }
-            if ($n) {
-                each_ready($w, 0, length $w, \&fd_writable) if $w =~ /[^\0]/;
-                my $bytes = length $r;
-                $scan_from = 0 if $scan_from >= $bytes;
-                my $stopped = each_ready($r, $scan_from, $bytes, \&fd_readable);
-                $stopped = each_ready($r, 0, $scan_from, \&fd_readable)
-                    if !defined $stopped && $scan_from > 0;
-                $scan_from = defined $stopped ? $stopped : 0;
+            if ($left) {
+                $left -= write_ready($w) if length $w;
+                $bits = unpack 'b*', $r;
+                # Around once, from behind the client where the turn before had to stop.
+                $fd = $stopped_at;
+                $stopped_at = 0;
+            }
+            while ($left-- > 0) {
+                $fd = index $bits, '1', $fd + 1;
+                last if $fd < 0 && ($fd = index $bits, '1', 1) < 0;
+                my $stream = $by_fd[$fd];
+                if (!$stream) {
+                    $on_read[$fd]->() if $on_read[$fd];
+                    next;
+                }
+                # A frame of the same turn may have taken its credit, or ended it.
+                next if !vec $readers, $fd, 1;
+                # Read behind the place of its header in what goes to the host: nothing is copied.
+                $at = length $out;
+                $read = sysread $stream->[HANDLE], $out,
+                    $credit_binds && $stream->[MAY_SEND] < READ_SIZE ? $stream->[MAY_SEND] : READ_SIZE, $at + HEADER;
+                if (!$read) {
+                    nothing_read($stream, $at, $read);
+                    next;
+                }
+                substr $out, $at, HEADER, pack 'NCN', $read + LENGTH_MIN, DATA, $stream->[ID];
+                vec($readers, $fd, 1) = 0 if ($stream->[MAY_SEND] -= $read) <= 0 && $credit_binds;
+                next if length $out <= OUT_HIGH;
+                flush();
+                next if length $out <= OUT_HIGH;
+                # The host takes no more for now.
+                $stopped_at = $fd;
+                last;
             }
             flush() if length $out;
         }
-        if ($ready <= 0 || time >= $next_check) {
+        if ($n <= 0 || time >= $next_check) {
             # Descriptors that were missing may be there again.
             accept_from_now_on(1) if !$accepting && $is_ready && keys %streams < $max_streams;
             check_place($_) for @listeners;

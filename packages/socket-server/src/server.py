@@ -6,7 +6,7 @@ import errno
 import os
 import pwd
 import re
-import selectors
+import select
 import signal
 import socket
 import stat
@@ -18,6 +18,7 @@ import time
 # Frame: uint32 length of what follows, uint8 type, uint32 stream, payload.
 DATA, OPEN, CLOSE, PUBKEY, READY, ERROR, WINDOW = 1, 2, 3, 4, 5, 6, 7
 HEADER = struct.Struct('>IBI')
+HEADER_SIZE = HEADER.size
 LENGTH_MIN = 5
 LENGTH_MAX = 1048576
 CREDIT = 262144  # bytes a stream may send before the first WINDOW, per direction
@@ -26,14 +27,14 @@ QUEUE_MAX = 8388608  # unsent bytes a stream may have when the host knows no WIN
 KEYS_MAX = 67108864  # bytes of public keys that may wait for gpg
 READ_SIZE = 65536
 OUT_HIGH = 262144  # unsent bytes for the host at which clients are not read
-ACCEPT_BATCH = 64
+ACCEPT_BATCH = 64  # clients accepted in one turn, at most
 REPLY_MAX = 65536  # bytes kept of what a program or a probed agent says
 PATH_MAX = 107 if sys.platform.startswith('linux') else 103
 FALSE_CODE = 256  # GPG_ERR_FALSE
 ASSUAN = 'gpg-agent'
 SSH = 'ssh-agent'
-READ = selectors.EVENT_READ
-WRITE = selectors.EVENT_WRITE
+READ = select.POLLIN  # epoll has the same numbers
+WRITE = select.POLLOUT
 
 
 class Failure(Exception):
@@ -614,19 +615,18 @@ def import_keys(data):
 class Stream:
     """One client connection."""
 
-    __slots__ = ('id', 'socket', 'fd', 'queue', 'may_send', 'may_get', 'taken', 'ending', 'deaf', 'events')
+    __slots__ = ('id', 'fd', 'queue', 'may_send', 'may_get', 'taken', 'ending', 'deaf', 'events')
 
-    def __init__(self, number, connection):
+    def __init__(self, number, fd):
         self.id = number
-        self.socket = connection
-        self.fd = connection.fileno()
+        self.fd = fd
         self.queue = bytearray()  # bytes for the client that its socket has not taken yet
         self.may_send = CREDIT  # bytes the host lets us send
         self.may_get = CREDIT  # bytes we let the host send
         self.taken = 0  # bytes delivered to the client, not yet granted back
         self.ending = False  # the host closed it: what is queued is still delivered
         self.deaf = False  # the client takes no more bytes; what it wrote before is still read
-        self.events = 0  # what the selector watches
+        self.events = 0  # what the poller watches
 
 
 class Listener:
@@ -646,12 +646,15 @@ class Server:
     """Frames on one side, clients on the other."""
 
     def __init__(self):
-        self.selector = selectors.DefaultSelector()
+        # The module selectors would serve as well, and takes longer for a turn than all that is done in it.
+        self.poller = select.epoll() if hasattr(select, 'epoll') else select.poll()
+        self.targets = {}  # by descriptor: a stream, or what is called when something happens to it
         self.streams = {}
         self.listeners = []
         self.jobs = set()
         self.last_id = 0
         self.accepting = False
+        self.accept_batch = 1
         # Whether the host uses WINDOW. Before it has said anything, streams keep to the credit they start
         # with, which suits both.
         self.credit_used = False
@@ -659,7 +662,7 @@ class Server:
         self.parked = set()  # streams with something to say while the host takes no more
         self.signal = 0
         # Bytes for the host: out[out_start:out_end]. A client is read right behind a header's place.
-        self.out = bytearray(2 * OUT_HIGH)
+        self.out = memoryview(bytearray(2 * OUT_HIGH))
         self.out_start = 0
         self.out_end = 0
         self.out_watched = False
@@ -667,8 +670,7 @@ class Server:
         self.pending = bytearray()
         self.body = 0
         self.body_stream = None
-        self.input = bytearray(4 * READ_SIZE)
-        self.input_view = memoryview(self.input)
+        self.input = memoryview(bytearray(4 * READ_SIZE))
         self.gpg_path = None  # where the gpg socket will be, once that is known to be possible
         self.gpg_pending = False  # the first PUBKEY has not been dealt with yet
         self.keys = bytearray()
@@ -678,36 +680,35 @@ class Server:
 
     def room(self, size):
         """Makes place for so many bytes at the end of what goes to the host."""
-        if self.out_start == self.out_end:
-            self.out_start = self.out_end = 0
         if self.out_end + size > len(self.out):
             waiting = self.out[self.out_start:self.out_end]
-            self.out = bytearray(max(2 * OUT_HIGH, len(waiting) + size + READ_SIZE))
+            self.out = memoryview(bytearray(max(2 * OUT_HIGH, len(waiting) + size + READ_SIZE)))
             self.out[:len(waiting)] = waiting
             self.out_start, self.out_end = 0, len(waiting)
 
     def frame(self, kind, number, payload=b''):
-        size = HEADER.size + len(payload)
+        size = HEADER_SIZE + len(payload)
         self.room(size)
         HEADER.pack_into(self.out, self.out_end, LENGTH_MIN + len(payload), kind, number)
-        self.out[self.out_end + HEADER.size:self.out_end + size] = payload
+        self.out[self.out_end + HEADER_SIZE:self.out_end + size] = payload
         self.out_end += size
 
     def flush(self):
         try:
-            with memoryview(self.out) as view:
-                self.out_start += os.write(1, view[self.out_start:self.out_end])
+            self.out_start += os.write(1, self.out[self.out_start:self.out_end])
         except BlockingIOError:
             pass
         except OSError:
             self.finish(0)
         waits = self.out_start < self.out_end
+        if not waits:
+            self.out_start = self.out_end = 0
         if waits != self.out_watched:
             self.out_watched = waits
             if waits:
-                self.selector.register(1, WRITE, self.host_writable)
+                self.register(1, WRITE, self.host_writable)
             else:
-                self.selector.unregister(1)
+                self.unregister(1)
         if self.parked and not self.congested():
             for stream in self.parked:
                 self.watch(stream, stream.events | READ)
@@ -721,22 +722,32 @@ class Server:
 
     # Streams.
 
+    def register(self, fd, events, target):
+        self.poller.register(fd, events)
+        self.targets[fd] = target
+
+    def unregister(self, fd):
+        self.poller.unregister(fd)
+        del self.targets[fd]
+
     def watch(self, stream, events):
         if events == stream.events:
             return
         if not stream.events:
-            self.selector.register(stream.fd, events, stream)
+            self.register(stream.fd, events, stream)
         elif not events:
-            self.selector.unregister(stream.fd)
+            self.unregister(stream.fd)
         else:
-            self.selector.modify(stream.fd, events, stream)
+            self.poller.modify(stream.fd, events)
         stream.events = events
 
     def forget(self, stream):
         self.watch(stream, 0)
         self.parked.discard(stream)
+        if self.body_stream is stream:
+            self.body_stream = None
         del self.streams[stream.id]
-        stream.socket.close()
+        os.close(stream.fd)
         if not self.accepting and is_ready:
             self.accept_from_now_on(True)
 
@@ -751,18 +762,19 @@ class Server:
         stream.taken = 0
 
     def client_readable(self, stream):
-        if self.congested():
+        if self.out_end - self.out_start > OUT_HIGH:
             self.flush()
             if self.congested():
                 self.parked.add(stream)
                 self.watch(stream, stream.events & ~READ)
                 return
-        size = min(READ_SIZE, stream.may_send) if self.credit_binds else READ_SIZE
-        self.room(HEADER.size + size)
-        start = self.out_end + HEADER.size
+        size = stream.may_send if self.credit_binds and stream.may_send < READ_SIZE else READ_SIZE
+        start = self.out_end + HEADER_SIZE
+        if start + size > len(self.out):
+            self.room(HEADER_SIZE + size)
+            start = self.out_end + HEADER_SIZE
         try:
-            with memoryview(self.out) as view:
-                count = stream.socket.recv_into(view[start:start + size])
+            count = os.readv(stream.fd, (self.out[start:start + size],))
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -773,12 +785,12 @@ class Server:
         HEADER.pack_into(self.out, self.out_end, LENGTH_MIN + count, DATA, stream.id)
         self.out_end = start + count
         stream.may_send -= count
-        if self.credit_binds and stream.may_send <= 0:
+        if stream.may_send <= 0 and self.credit_binds:
             self.watch(stream, stream.events & ~READ)
 
     def client_writable(self, stream):
         try:
-            count = stream.socket.send(stream.queue)
+            count = os.write(stream.fd, stream.queue)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -802,7 +814,7 @@ class Server:
             count = size
         elif not stream.queue:
             try:
-                count = stream.socket.send(data)
+                count = os.write(stream.fd, data)
             except (BlockingIOError, InterruptedError):
                 pass
             except OSError:
@@ -816,81 +828,83 @@ class Server:
                 self.end_stream(stream)
                 return
         stream.taken += count
-        if self.credit_used and stream.taken >= GRANT:
+        if stream.taken >= GRANT and self.credit_used:
             self.grant(stream)
 
     def ready_stream(self, stream, events):
-        # An earlier event of the same turn may have changed what is watched, or ended the stream.
-        if events & stream.events & WRITE:
+        # An earlier event of the same turn may have changed what is watched, or ended the stream. An error
+        # or the other's end (neither READ nor WRITE) counts as both.
+        if events & ~READ and stream.events & WRITE:
             self.client_writable(stream)
-        if events & stream.events & READ:
+        if events & ~WRITE and stream.events & READ:
             self.client_readable(stream)
 
     # Frames from the host.
 
     def host_readable(self, _events):
         try:
-            count = os.readv(0, [self.input])
+            count = os.readv(0, (self.input,))
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             count = 0
         if not count:
             self.finish(0)
-        data = self.input_view[:count]
         if self.pending:
             # A frame that is not DATA, or a header, cut by the carrier.
-            self.pending += data
+            self.pending += self.input[:count]
             whole = self.pending
             self.pending = bytearray()
             with memoryview(whole) as view:
                 at = self.parse(view, len(whole))
             self.pending = whole[at:]
         else:
-            at = self.parse(data, count)
+            at = self.parse(self.input, count)
             if at < count:
-                self.pending += data[at:]
+                self.pending += self.input[at:count]
 
     def parse(self, data, end):
         """Handles the frames in data and returns how far that went."""
         at = 0
         while at < end:
-            if self.body:
-                count = min(self.body, end - at)
-                stream = self.body_stream
-                if stream and self.streams.get(stream.id) is stream and not stream.ending:
-                    self.deliver(stream, data[at:at + count])
-                at += count
-                self.body -= count
-                continue
-            if end - at < 4:
-                break
-            length = int.from_bytes(data[at:at + 4], 'big')
-            if not LENGTH_MIN <= length <= LENGTH_MAX:
-                self.fail(['the bridge broke: the host announced a frame of %d bytes, and only %d to %d are'
-                           ' possible. Start the bridge again.' % (length, LENGTH_MIN, LENGTH_MAX)])
-            if end - at < HEADER.size:
-                break
-            _, kind, number = HEADER.unpack_from(data, at)
-            size = length - LENGTH_MIN
-            if self.credit_binds and not self.credit_used and kind in (DATA, CLOSE):
-                self.settle_credit(False)
-            if kind == DATA:
-                at += HEADER.size
-                self.body = size
-                self.body_stream = self.begin_data(self.streams.get(number), size)
-                continue
-            if end - at < 4 + length:
-                break
-            start = at + HEADER.size
-            if kind == CLOSE and number in self.streams:
-                self.host_closed(self.streams[number])
-            elif kind == WINDOW and size == 4:
-                self.host_granted(number, int.from_bytes(data[start:start + 4], 'big'))
-            elif kind == PUBKEY:
-                self.keys_arrived(bytes(data[start:start + size]))
-            at += 4 + length
+            if not self.body:
+                if end - at < HEADER_SIZE:
+                    if end - at >= 4:
+                        self.check_length(int.from_bytes(data[at:at + 4], 'big'))
+                    break
+                length, kind, number = HEADER.unpack_from(data, at)
+                if not LENGTH_MIN <= length <= LENGTH_MAX:
+                    self.check_length(length)
+                if not self.credit_used and self.credit_binds and kind in (DATA, CLOSE):
+                    self.settle_credit(False)
+                if kind != DATA:
+                    if end - at < 4 + length:
+                        break
+                    self.whole_frame(kind, number, data[at + HEADER_SIZE:at + 4 + length])
+                    at += 4 + length
+                    continue
+                at += HEADER_SIZE
+                self.body = length - LENGTH_MIN
+                self.body_stream = self.begin_data(self.streams.get(number), self.body)
+            count = self.body if self.body < end - at else end - at
+            if count and self.body_stream:
+                self.deliver(self.body_stream, data[at:at + count])
+            at += count
+            self.body -= count
         return at
+
+    def check_length(self, length):
+        if not LENGTH_MIN <= length <= LENGTH_MAX:
+            self.fail(['the bridge broke: the host announced a frame of %d bytes, and only %d to %d are'
+                       ' possible. Start the bridge again.' % (length, LENGTH_MIN, LENGTH_MAX)])
+
+    def whole_frame(self, kind, number, payload):
+        if kind == CLOSE and number in self.streams:
+            self.host_closed(self.streams[number])
+        elif kind == WINDOW and len(payload) == 4:
+            self.host_granted(number, int.from_bytes(payload, 'big'))
+        elif kind == PUBKEY:
+            self.keys_arrived(bytes(payload))
 
     def begin_data(self, stream, size):
         """The stream that takes a DATA payload of this size, if one does."""
@@ -942,9 +956,9 @@ class Server:
             return
         listener.watched = self.accepting
         if self.accepting:
-            self.selector.register(listener.socket, READ, lambda _events: self.accept_clients(listener))
+            self.register(listener.socket.fileno(), READ, lambda _events: self.accept_clients(listener))
         else:
-            self.selector.unregister(listener.socket)
+            self.unregister(listener.socket.fileno())
 
     def accept_from_now_on(self, on):
         self.accepting = on
@@ -952,13 +966,17 @@ class Server:
             self.watch_listener(listener)
 
     def accept_clients(self, listener):
-        for _ in range(ACCEPT_BATCH):
+        """Usually one client comes at a time, and asking for a second costs a call that fails: so more are
+        asked for only while they do come."""
+        for _ in range(self.accept_batch):
             if len(self.streams) >= max_streams:
                 self.accept_from_now_on(False)
                 return
             try:
-                connection, _ = listener.socket.accept()
+                # accept() does this and wraps the descriptor in an object, which takes longer than the rest.
+                fd = listener.socket._accept()[0]
             except BlockingIOError:
+                self.accept_batch = 1
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
@@ -966,12 +984,14 @@ class Server:
                     self.accept_from_now_on(False)
                     return
                 continue
-            connection.setblocking(False)
+            os.set_blocking(fd, False)
             self.last_id += 1
-            stream = Stream(self.last_id, connection)
+            stream = Stream(self.last_id, fd)
             self.streams[stream.id] = stream
             self.watch(stream, READ)
             self.frame(OPEN, stream.id, listener.kind.encode())
+        if self.accept_batch < ACCEPT_BATCH:
+            self.accept_batch *= 2
 
     def check_place(self, listener):
         """Something else at our path is noticed here and the place taken back; but not from a forward,
@@ -1008,10 +1028,11 @@ class Server:
         if said:
             note(said)
         note('something replaced or removed the socket %s: took its place back' % shown(listener.path))
+        self.accept_batch = ACCEPT_BATCH
         if self.accepting:
             self.accept_clients(listener)  # those who had connected to the old one
         if listener.watched:
-            self.selector.unregister(listener.socket)
+            self.unregister(listener.socket.fileno())
             listener.watched = False
         listener.socket.close()
         listener.socket = listening
@@ -1050,11 +1071,14 @@ class Server:
         answer = bytearray()
 
         def readable(_events):
-            piece = os.read(reader, READ_SIZE)
+            try:
+                piece = os.read(reader, READ_SIZE)
+            except BlockingIOError:  # an event of the same turn, for what had this descriptor before
+                return
             if piece:
                 answer.extend(piece)
                 return
-            self.selector.unregister(reader)
+            self.unregister(reader)
             os.close(reader)
             os.waitpid(child, 0)
             self.jobs.discard(child)
@@ -1062,7 +1086,8 @@ class Server:
             # An answer without an error starts with an empty field.
             done(*(fields if answer else ['a helper process was killed']))
 
-        self.selector.register(reader, READ, readable)
+        os.set_blocking(reader, False)
+        self.register(reader, READ, readable)
 
     # Public keys.
 
@@ -1184,40 +1209,45 @@ class Server:
             pass
 
     def serve(self):
-        next_check = time.monotonic() + watch_seconds
-        select = self.selector.select
+        monotonic = time.monotonic
+        next_check = monotonic() + watch_seconds
+        poll = self.poller.poll
+        targets = self.targets
+        # epoll counts in seconds, poll in milliseconds.
+        patience = watch_seconds if hasattr(select, 'epoll') else watch_seconds * 1000
         while True:
-            for key, events in select(max(0, next_check - time.monotonic())):
-                target = key.data
+            ready = poll(patience)
+            for fd, events in ready:
+                target = targets.get(fd)
                 if type(target) is Stream:
                     self.ready_stream(target, events)
-                else:
+                elif target:
                     target(events)
-            if self.out_start < self.out_end:
+            if self.out_end:
                 self.flush()
             if self.signal:
                 self.finish(128 + self.signal)
-            if time.monotonic() >= next_check:
+            if not ready or monotonic() >= next_check:
                 # Descriptors that were missing may be there again.
                 if not self.accepting and is_ready and len(self.streams) < max_streams:
                     self.accept_from_now_on(True)
                 for listener in self.listeners:
                     self.check_place(listener)
-                next_check = time.monotonic() + watch_seconds
+                next_check = monotonic() + watch_seconds
 
     def start(self):
-        # A signal wakes the selector through this pair; the handler alone would wait for its next event.
+        # A signal wakes the poller through this pair; the handler alone would wait for its next event.
         waker, woken = socket.socketpair()
         for end in (waker, woken):
             end.setblocking(False)
         signal.set_wakeup_fd(woken.fileno())
         self.waker = (waker, woken)
-        self.selector.register(waker, READ, lambda _events: waker.recv(64))
+        self.register(waker.fileno(), READ, lambda _events: waker.recv(64))
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, self.on_signal)
         for fd in (1, 2):
             os.set_blocking(fd, False)
-        self.selector.register(0, READ, self.host_readable)
+        self.register(0, READ, self.host_readable)
         if setting('ssh'):
             self.attempt(lambda: self.establish(socket_path(SSH), SSH))
         if setting('gpg'):

@@ -25,6 +25,13 @@ export interface Watched {
   pending(): PendingEntry | undefined;
 }
 
+/** Who wants to know when sessions come and go. */
+export interface SessionWatcher {
+  began(): void;
+  /** The last one has ended. */
+  quiet(): void;
+}
+
 /** gpg's small talk: twelve of these go with every signature, and none of them uses a key. */
 const SMALL_TALK: ReadonlySet<string> = new Set([
   'RESET',
@@ -53,19 +60,23 @@ export class Journal {
   lastOperation: JournalEntry | undefined;
   readonly #watched = new Set<Watched>();
   readonly #record: (entry: JournalEntry) => void;
+  readonly #watcher: SessionWatcher | undefined;
 
-  constructor(record: (entry: JournalEntry) => void) {
+  constructor(record: (entry: JournalEntry) => void, watcher?: SessionWatcher) {
     this.#record = record;
+    this.#watcher = watcher;
   }
 
   /** A session begins. */
   begin(session: Watched): void {
     this.#watched.add(session);
+    this.#watcher?.began();
   }
 
   /** A session has ended. */
   end(session: Watched): void {
     this.#watched.delete(session);
+    if (this.#watched.size === 0) this.#watcher?.quiet();
   }
 
   /** Takes note of an operation, unless it is small talk. */

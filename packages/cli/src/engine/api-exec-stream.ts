@@ -1,12 +1,13 @@
 import type { Socket } from 'node:net';
-import { Readable, type Writable } from 'node:stream';
+import type { Writable } from 'node:stream';
+import { takeViews, ViewReadable } from '@gpg-bridge/core/io/view-source';
 import type { ExecStream, ExitInfo } from './engine.ts';
 import { type StdioChannel, StdioDemuxer } from './stdio-demuxer.ts';
 
 /** An exec stream on a connection that the engine has handed over. One read of the socket is one push. */
 export class ApiExecStream implements ExecStream {
-  readonly stdout: Readable;
-  readonly stderr: Readable;
+  readonly stdout: ViewReadable;
+  readonly stderr: ViewReadable;
   readonly exited: Promise<ExitInfo>;
   private readonly full = new Set<StdioChannel>();
   private killed = false;
@@ -18,9 +19,7 @@ export class ApiExecStream implements ExecStream {
   ) {
     this.stdout = this.channel('stdout');
     this.stderr = this.channel('stderr');
-    const demuxer = new StdioDemuxer((channel, piece) => {
-      if (!this[channel].push(piece)) this.hold(channel);
-    });
+    const demuxer = new StdioDemuxer((channel, piece) => this[channel].feed(piece));
     const take = (chunk: Buffer) => {
       try {
         demuxer.push(chunk);
@@ -37,8 +36,8 @@ export class ApiExecStream implements ExecStream {
       });
     });
     socket.on('error', () => {}); // 'close' follows, which is all that the other end can learn
-    socket.on('data', take);
     if (head.length > 0) take(head);
+    takeViews(socket, take);
   }
 
   /** The connection itself: what is written goes straight to the engine. */
@@ -51,8 +50,8 @@ export class ApiExecStream implements ExecStream {
     this.socket.destroy();
   }
 
-  private channel(name: StdioChannel): Readable {
-    return new Readable({ read: () => this.release(name) });
+  private channel(name: StdioChannel): ViewReadable {
+    return new ViewReadable({ hold: () => this.hold(name), release: () => this.release(name) });
   }
 
   private hold(channel: StdioChannel): void {

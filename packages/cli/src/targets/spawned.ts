@@ -1,22 +1,30 @@
 import { spawn } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { type SocketPair, socketPair } from '@gpg-bridge/core/io/socket-pair';
 import { endChild } from '../engine/end-child.ts';
 import type { ExecStream, ExitInfo } from '../engine/engine.ts';
 
 /** Runs a program of this machine as an ExecStream. */
-export function spawnExec(
+export async function spawnExec(
   program: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<ExecStream> {
+  const pair = await ownPair();
   return new Promise((resolve, reject) => {
     // A group of its own: Ctrl-C in the terminal that started a bridge is not for the bridge's children.
-    const child = spawn(program, args, { env, stdio: 'pipe', detached: true });
+    const child = spawn(program, args, {
+      env,
+      stdio: pair ? [pair.far, pair.far, 'pipe'] : 'pipe',
+      detached: true,
+    });
+    pair?.far.destroy(); // the child has its own by now
     const exited = new Promise<ExitInfo>((done) => {
       child.once('close', (status, signal) => done({ status, signal }));
     });
     child.once('error', (error: NodeJS.ErrnoException) => {
+      pair?.near.destroy();
       reject(
         new BridgeError('TARGET_NOT_FOUND', {
           what: `can't run ${program}`,
@@ -27,11 +35,22 @@ export function spawnExec(
       );
     });
     child.once('spawn', () => {
-      const { stdin, stdout, stderr } = child;
+      const stdin = pair?.near ?? child.stdin!;
+      const stdout = pair?.near ?? child.stdout!;
       stdin.on('error', () => {}); // the program may be gone already: `exited` tells
-      resolve({ stdin, stdout, stderr, exited, kill: () => endChild(child) });
+      const kill = () => {
+        endChild(child);
+        pair?.near.destroy();
+      };
+      resolve({ stdin, stdout, stderr: child.stderr!, exited, kill });
     });
   });
+}
+
+/** A pair of our own is read with less effort than Node's pipes; where it can't be had, those do. */
+async function ownPair(): Promise<SocketPair | undefined> {
+  if (process.platform === 'win32') return undefined; // a child can't inherit one there
+  return socketPair().catch(() => undefined);
 }
 
 const FIRST_PAUSE_MS = 500;

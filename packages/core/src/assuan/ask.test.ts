@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { GnupgHome } from '../../../../test/support/gnupg-home.ts';
+import { readExactly } from '../../../../test/support/socket-pair.ts';
 import { tempDir } from '../../../../test/support/temp.ts';
 import { BridgeError } from '../errors.ts';
 import { ask } from './ask.ts';
@@ -71,11 +72,12 @@ describe('ask', () => {
       const before = socket.eventNames().map((name) => [name, socket.listenerCount(name)]);
       await ask(socket, ['NOP'], PATIENT);
       expect(socket.eventNames().map((name) => [name, socket.listenerCount(name)])).toEqual(before);
-      const answer = once(socket, 'data');
+      const answer = readExactly(socket, 3);
       socket.write('NOP\n');
       expect(String(await answer)).toBe('OK\n');
+      const closed = once(socket.resume(), 'close');
       socket.write('BYE\n');
-      await once(socket, 'close');
+      await closed;
     });
 
     it('can ask nothing but the greeting', async () => {

@@ -71,7 +71,7 @@ export class AgentProxy {
 
   /** Sends one command or inquiry block and returns the whole response to it. */
   async sendCommands(sessionId: string, block: string): Promise<{ response: string }> {
-    const response = await this.#session(sessionId).send(Buffer.from(block, 'latin1'));
+    const response = await this.#session(sessionId).send(block);
     return { response: response.toString('latin1') };
   }
 

@@ -1,9 +1,10 @@
 import type { Socket } from 'node:net';
 import { type Block, type BlockKind, BlockScanner } from '../assuan/block-scanner.ts';
 import { describeError, errorValueOf } from '../assuan/error-codes.ts';
-import { LF } from '../assuan/line-head.ts';
 import type { AssuanObserver } from '../assuan/observer.ts';
 import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
+import { takeViews } from '../io/view-source.ts';
+import { writeText } from '../io/write-text.ts';
 import type { LogCallback } from '../log.ts';
 import { AGENT_TABLE, type AgentEvent, type AgentState } from '../machine/agent-table.ts';
 import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
@@ -12,7 +13,7 @@ import type { AgentConnection } from './connect.ts';
 
 interface Payloads extends EndPayloads {
   CLIENT_CONNECT_REQUESTED: undefined;
-  CLIENT_DATA_RECEIVED: Buffer;
+  CLIENT_DATA_RECEIVED: string;
   AGENT_SOCKET_CONNECTED: AgentConnection;
   AGENT_WRITE_OK: undefined;
   AGENT_DATA_CHUNK: undefined;
@@ -42,7 +43,7 @@ export interface AgentSessionOptions {
   onEnded(): void;
 }
 
-const BYE = Buffer.from('BYE\n');
+const BYE = 'BYE\n';
 const BYE_ANSWER = Buffer.from('OK closing connection\n');
 /** gpg-agent takes commands in either case, and a BYE with arguments. */
 const BYE_LINE = /^bye[ \t\r\n]/i;
@@ -80,7 +81,7 @@ export class AgentSession {
     });
     this.machine.handle('CLIENT_CONNECT_REQUESTED', () => this.#connect());
     this.machine.handle('AGENT_SOCKET_CONNECTED', (connection) => this.#attach(connection));
-    this.machine.handle('CLIENT_DATA_RECEIVED', (bytes) => this.#write(bytes));
+    this.machine.handle('CLIENT_DATA_RECEIVED', (text) => this.#write(text));
     this.machine.handle('AGENT_WRITE_OK', () => this.#takeBuffered());
     this.machine.handle('AGENT_DATA_CHUNK', () => this.#scan());
     this.machine.handle('AGENT_DATA_RECEIVED', (block) => this.#settle(block));
@@ -94,15 +95,15 @@ export class AgentSession {
     return this.#owe('greeting', false, () => this.machine.dispatch('CLIENT_CONNECT_REQUESTED', undefined));
   }
 
-  /** Sends one command or inquiry block and resolves with the agent's whole response. */
-  send(block: Buffer): Promise<Buffer> {
+  /** Sends one command or inquiry block, a byte a character, and resolves with the agent's whole response. */
+  send(block: string): Promise<Buffer> {
     if (this.machine.state !== 'READY') {
       const error = notReady(this.#options.id, this.machine.state);
       this.#end.fail(error);
       return Promise.reject(error);
     }
     // The agent would wait for the rest of the line, and the caller for the agent.
-    if (block.at(-1) !== LF) return Promise.reject(incompleteBlock());
+    if (!block.endsWith('\n')) return Promise.reject(incompleteBlock());
     return this.#owe('response', isBye(block), () => this.machine.dispatch('CLIENT_DATA_RECEIVED', block));
   }
 
@@ -141,7 +142,7 @@ export class AgentSession {
     this.#connection = connection;
     const socket: Socket = connection.socket;
     let cause: Error | undefined;
-    socket.on('data', (chunk: Buffer) => this.#received(chunk));
+    takeViews(socket, (view) => this.#received(Buffer.from(view)));
     socket.on('error', (error) => {
       cause = error; // `close` follows, and decides
     });
@@ -155,19 +156,18 @@ export class AgentSession {
         }),
       );
     }, this.#options.greetingTimeoutMs);
-    this.machine.dispatch('CLIENT_DATA_RECEIVED', connection.preamble);
+    this.machine.dispatch('CLIENT_DATA_RECEIVED', connection.preamble.toString('latin1'));
   }
 
-  #write(bytes: Buffer): void {
-    if (bytes.length === 0) {
-      this.machine.dispatch('AGENT_WRITE_OK', undefined);
-      return;
-    }
-    if (this.#owed?.kind === 'response') this.#options.observer?.fromClient(bytes);
-    this.#connection?.socket.write(bytes, (error) => {
+  #write(text: string): void {
+    const socket = this.#connection?.socket;
+    if (!socket) return;
+    const observer = this.#owed?.kind === 'response' ? this.#options.observer : undefined;
+    const written = (error?: Error | null): void => {
       if (!error && this.machine.accepts('AGENT_WRITE_OK'))
         this.machine.dispatch('AGENT_WRITE_OK', undefined);
-    });
+    };
+    writeText(socket, text, written, observer && ((piece) => observer.fromClient(piece)));
   }
 
   #received(chunk: Buffer): void {
@@ -231,9 +231,9 @@ export class AgentSession {
 }
 
 /** Whether the last line of a block is a BYE; comments may stand before it. */
-function isBye(block: Buffer): boolean {
-  const lastLine = block.lastIndexOf(LF, block.length - 2) + 1;
-  return BYE_LINE.test(block.toString('latin1', lastLine, lastLine + 4));
+function isBye(block: string): boolean {
+  const lastLine = block.lastIndexOf('\n', block.length - 2) + 1;
+  return BYE_LINE.test(block.substring(lastLine, lastLine + 4));
 }
 
 function notReady(id: string, state: AgentState): BridgeError {

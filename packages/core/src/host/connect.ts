@@ -1,6 +1,7 @@
-import net from 'node:net';
+import type net from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BridgeError } from '../errors.ts';
+import { ViewSocket } from '../io/view-socket.ts';
 import {
   closedEarly,
   type Failure,
@@ -162,7 +163,7 @@ class Attempt {
   }
 
   #createSocket(options: net.NetConnectOpts): net.Socket {
-    return (this.#options.socketFactory ?? net.connect)(options);
+    return (this.#options.socketFactory ?? ViewSocket.to)(options);
   }
 
   async #connected(socket: net.Socket, shownPath: string): Promise<Failure | undefined> {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { GnupgHome } from '../../../../test/support/gnupg-home.ts';
 import { untilNobodyListens } from '../../../../test/support/listening.ts';
-import { run, runOk } from '../../../../test/support/process.ts';
+import { run, runOk, stopProcess } from '../../../../test/support/process.ts';
 import { writeScript } from '../../../../test/support/script.ts';
 import { expectNoSecret } from '../../../../test/support/secrets.ts';
 import { TcpAgent } from '../../../../test/support/tcp-agent.ts';
@@ -224,7 +224,7 @@ test('a full backlog is waited out', async () => {
   const { agent, nextSocket } = agentFor({ env: gnupg.env });
   const { path } = await connect(agent);
   const pid = (await pidOf(gnupg))!;
-  process.kill(pid, 'SIGSTOP');
+  await stopProcess(pid);
   onTestFinished(() => {
     try {
       process.kill(pid, 'SIGCONT');

@@ -1,11 +1,10 @@
-/** A piece at least this long may be kept as it is; a shorter one is copied next to its neighbours. */
-const KEEP_BYTES = 16_384;
 const FIRST_BLOCK_BYTES = 1_024;
+const LARGEST_BLOCK_BYTES = 65_536;
 
 /**
- * Bytes that wait for a slow consumer. Small pieces are copied together, because each is a view that
- * would keep its whole chunk (with other streams' bytes) in memory: what the queue occupies stays within
- * a small multiple of what it holds, however the bytes arrive.
+ * Bytes that wait for a slow consumer. Pieces are copied together, because each is a view of memory that
+ * is read into again, or that it would keep whole: what the queue occupies stays within a small multiple
+ * of what it holds, however the bytes arrive.
  */
 export class ByteQueue {
   readonly #blocks: Buffer[] = [];
@@ -22,11 +21,6 @@ export class ByteQueue {
   push(piece: Buffer): void {
     if (piece.length === 0) return;
     this.#length += piece.length;
-    if (piece.length >= KEEP_BYTES && piece.length * 2 >= piece.buffer.byteLength) {
-      this.#blocks.push(piece);
-      this.#tail = undefined;
-      return;
-    }
     let copied = 0;
     while (copied < piece.length) copied += this.#copyIntoTail(piece, copied);
   }
@@ -35,8 +29,8 @@ export class ByteQueue {
     const last = this.#blocks.at(-1);
     if (!this.#tail || !last || last.length === this.#tail.length) {
       const size = this.#tail
-        ? Math.min(KEEP_BYTES, this.#tail.length * 2)
-        : Math.min(KEEP_BYTES, Math.max(FIRST_BLOCK_BYTES, piece.length - from));
+        ? Math.min(LARGEST_BLOCK_BYTES, this.#tail.length * 2)
+        : Math.min(LARGEST_BLOCK_BYTES, Math.max(FIRST_BLOCK_BYTES, piece.length - from));
       // Not from Node's shared pool, which a waiting block would keep alive.
       this.#tail = Buffer.allocUnsafeSlow(size);
       const copied = piece.copy(this.#tail, 0, from);

@@ -1,5 +1,5 @@
 import { BridgeError } from '../errors.ts';
-import { FRAME, HEADER_BYTES, MAX_LENGTH, MAX_PAYLOAD, MIN_LENGTH, writeHeader } from './frame.ts';
+import { FRAME, HEADER_BYTES, MAX_LENGTH, MIN_LENGTH } from './frame.ts';
 
 /** Who takes the frames. The decoder calls it in the order of the bytes, and does no I/O itself. */
 export interface FrameSink {
@@ -10,7 +10,7 @@ export interface FrameSink {
   header(type: number, stream: number, payloadLength: number): boolean;
   /** A piece of the DATA payload of the last header, as it arrived: a view of the chunk, not a copy. */
   data(piece: Buffer): void;
-  /** Any other frame that `header` wanted, whole. */
+  /** Any other frame that `header` wanted, whole; maybe a view of the chunk, too. */
   frame(type: number, stream: number, payload: Buffer): void;
 }
 
@@ -113,20 +113,4 @@ function checkLength(length: number): void {
     why: `the other end announced a frame of ${length} bytes, and only ${MIN_LENGTH} to ${MAX_LENGTH} are possible`,
     fix: 'Start the bridge again; something else may be writing to its stream.',
   });
-}
-
-/** One frame as one buffer; for small payloads, since it copies them. */
-export function encodeFrame(type: number, stream: number, payload: Buffer = EMPTY): Buffer {
-  if (payload.length > MAX_PAYLOAD) throw new RangeError(`a payload of ${payload.length} bytes has no frame`);
-  const frame = Buffer.allocUnsafe(HEADER_BYTES + payload.length);
-  writeHeader(frame, type, stream, payload.length);
-  payload.copy(frame, HEADER_BYTES);
-  return frame;
-}
-
-/** The header alone, to go out in one vectored write with a payload that is too large to copy. */
-export function encodeHeader(type: number, stream: number, payloadLength: number): Buffer {
-  const header = Buffer.allocUnsafe(HEADER_BYTES);
-  writeHeader(header, type, stream, payloadLength);
-  return header;
 }

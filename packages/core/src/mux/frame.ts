@@ -53,16 +53,22 @@ export const SOCKET_TYPES = ['gpg-agent', 'ssh-agent'] as const;
 /** One of the sockets a bridge serves. */
 export type SocketType = (typeof SOCKET_TYPES)[number];
 
-/** Writes the nine header bytes of a frame at the start of `into`. */
-export function writeHeader(into: Buffer, type: number, stream: number, payloadLength: number): void {
+/** Writes the nine header bytes of a frame into `into`, at `at`. */
+export function writeHeader(
+  into: Buffer,
+  at: number,
+  type: number,
+  stream: number,
+  payloadLength: number,
+): void {
   const length = MIN_LENGTH + payloadLength;
-  into[0] = length >>> 24;
-  into[1] = length >>> 16;
-  into[2] = length >>> 8;
-  into[3] = length;
-  into[4] = type;
-  into[5] = stream >>> 24;
-  into[6] = stream >>> 16;
-  into[7] = stream >>> 8;
-  into[8] = stream;
+  into[at] = length >>> 24;
+  into[at + 1] = length >>> 16;
+  into[at + 2] = length >>> 8;
+  into[at + 3] = length;
+  into[at + 4] = type;
+  into[at + 5] = stream >>> 24;
+  into[at + 6] = stream >>> 16;
+  into[at + 7] = stream >>> 8;
+  into[at + 8] = stream;
 }

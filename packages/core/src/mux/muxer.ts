@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { BridgeError, toBridgeError } from '../errors.ts';
+import { leaveViews, takeViews } from '../io/view-source.ts';
 import { FrameDecoder, type FrameSink } from './codec.ts';
 import { excess } from './excess.ts';
 import { FRAME, MAX_STREAMS } from './frame.ts';
@@ -83,7 +84,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     this.#output = carrier.output;
     this.#maxStreams = options.maxStreams ?? MAX_STREAMS;
     this.outbox = new Outbox(carrier.output, this);
-    this.#input.on('data', this.#onChunk);
+    takeViews(this.#input, this.#onChunk);
     this.#input.once('end', () => this.end(this.whyEnded()));
     this.#input.once('close', () => this.end(this.whyEnded()));
     // Listeners stay for good: a carrier may fail again after the bridge has ended.
@@ -248,7 +249,8 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     if (this.#closed) return;
     this.#closed = true;
     // Read on, to nowhere: a process that still prints would otherwise never come to its end.
-    this.#input.off('data', this.#onChunk).resume();
+    leaveViews(this.#input, this.#onChunk);
+    this.#input.resume();
     this.#waiting.clear();
     this.outbox.stop();
     for (const stream of [...this.streams.values()]) {

@@ -1,8 +1,10 @@
 import type { Socket } from 'node:net';
 import type { BridgeError } from '../errors.ts';
+import { leaveViews, takeViews } from '../io/view-source.ts';
+import { writeNow } from '../io/write-now.ts';
 import type { MuxStream, StreamConsumer } from './stream.ts';
 
-/** The two ways out of a pipe, for whoever looks at or changes what goes through it. */
+/** The two ways out of a pipe, for whoever looks at or changes what goes through it; neither keeps the bytes. */
 export interface Outlets {
   toSocket(bytes: Buffer): void;
   toStream(bytes: Buffer): void;
@@ -10,7 +12,7 @@ export interface Outlets {
 
 /** What can be done between a stream and its socket; everything is optional. */
 export interface PipeHooks {
-  /** Gets the bytes from the other end, and passes on what it wants. What it throws ends the session. */
+  /** Gets the bytes from the other end, valid during the call, and passes on what it wants. What it throws ends the session. */
   fromStream?(bytes: Buffer, out: Outlets): void;
   /** The same for the bytes of the socket. */
   fromSocket?(bytes: Buffer, out: Outlets): void;
@@ -47,10 +49,10 @@ class SocketPipe implements StreamConsumer, Outlets {
   ) {}
 
   start(): void {
-    this.socket.on('data', this.#fromSocket);
     this.socket.once('end', () => this.#onSocketEnd());
     this.socket.on('error', (error) => this.#onSocketEnd(error));
     this.socket.once('close', () => this.#onSocketClose());
+    takeViews(this.socket, this.#fromSocket);
     this.stream.attach(this);
     // Both may have ended before they were joined; their events do not come again.
     if (this.socket.closed) this.#onSocketClose();
@@ -77,7 +79,7 @@ class SocketPipe implements StreamConsumer, Outlets {
     this.#streamEnded = true;
     if (this.socket.writable) this.#run(this.hooks.onStreamEnd, this.stream.failure);
     // Both directions are over: what was written still leaves, what still comes is dropped.
-    this.socket.off('data', this.#fromSocket);
+    leaveViews(this.socket, this.#fromSocket);
     this.socket.resume();
     // The kernel delivers what it has taken; a half-close before would be two more system calls.
     if (this.socket.writableLength === 0) this.socket.destroy();
@@ -88,9 +90,8 @@ class SocketPipe implements StreamConsumer, Outlets {
 
   toSocket(bytes: Buffer): void {
     if (!this.socket.writable) return;
-    this.socket.write(bytes, this.#written);
-    // Not the socket's own high-water mark: small views left in its buffer would keep whole chunks alive.
-    if (this.socket.writableLength > 0) this.#socketBusy = true;
+    // Not the socket's own high-water mark: what the kernel does not take is held back at its source.
+    if (!writeNow(this.socket, bytes, this.#written)) this.#socketBusy = true;
   }
 
   toStream(bytes: Buffer): void {

@@ -21,7 +21,7 @@ export interface StreamPort {
 
 /** A consumer that takes a stream's bytes directly, past Node's buffers; see `MuxStream.attach`. */
 export interface StreamConsumer {
-  /** Takes bytes; false holds further ones back until `resumeDelivery`. */
+  /** Takes bytes, and copies what it keeps; false holds further ones back until `resumeDelivery`. */
   take(bytes: Buffer): boolean;
   /** Everything that `send` kept back has left. */
   drained(): void;
@@ -108,8 +108,8 @@ export class MuxStream extends Duplex {
   }
 
   /**
-   * Sends bytes past the Duplex's writing side; on a closed stream they are dropped. False: some of them
-   * wait, and the caller holds back until its consumer's `drained`.
+   * Sends bytes past the Duplex's writing side, which are the caller's again afterwards; on a closed stream
+   * they are dropped. False: some of them wait, and the caller holds back until its consumer's `drained`.
    */
   send(bytes: Buffer): boolean {
     if (!this.#open) return true;
@@ -215,7 +215,7 @@ export class MuxStream extends Duplex {
   }
 
   #pass(bytes: Buffer): boolean {
-    return this.#consumer ? this.#consumer.take(bytes) : this.push(bytes);
+    return this.#consumer ? this.#consumer.take(bytes) : this.push(Buffer.from(bytes));
   }
 
   #deliver(): void {

@@ -78,7 +78,7 @@ export class TargetMuxer extends Muxer {
   }
 
   protected override onFrame(_type: number, _id: number, payload: Buffer): void {
-    this.emit('pubkey', payload);
+    this.emit('pubkey', Buffer.from(payload)); // gpg takes its time
   }
 
   protected override whyEnded(): BridgeError {

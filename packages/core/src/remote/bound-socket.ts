@@ -2,6 +2,7 @@ import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net';
 import { basename, dirname, join } from 'node:path';
 import { type SocketIdentity, sameIdentity } from '../gnupg/socket-identity.ts';
+import { asViewSocket } from '../io/view-socket.ts';
 import { temporaryName } from './temporary-name.ts';
 
 /** How a socket is served. */
@@ -43,7 +44,9 @@ export class BoundSocket {
   static async bind(path: string, options: BindOptions): Promise<BoundSocket> {
     for (let attempt = 1; ; attempt++) {
       const temporaryPath = join(dirname(path), temporaryName(basename(path)));
-      const server = createServer({ allowHalfOpen: options.allowHalfOpen }, options.onConnection);
+      const server = createServer({ allowHalfOpen: options.allowHalfOpen }, (accepted) =>
+        options.onConnection(asViewSocket(accepted)),
+      );
       try {
         await new Promise<void>((resolve, reject) => {
           server.once('error', reject);

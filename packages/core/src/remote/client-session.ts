@@ -2,6 +2,8 @@ import type { Socket } from 'node:net';
 import { type Block, type BlockKind, BlockScanner } from '../assuan/block-scanner.ts';
 import { standInGreeting } from '../assuan/stand-in.ts';
 import { BridgeError, toBridgeError } from '../errors.ts';
+import { takeViews } from '../io/view-source.ts';
+import { writeText } from '../io/write-text.ts';
 import type { LogCallback } from '../log.ts';
 import { REQUEST_TABLE, type RequestEvent, type RequestState } from '../machine/request-table.ts';
 import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
@@ -119,7 +121,7 @@ export class ClientSession {
 
   #attach(): void {
     let cause: Error | undefined;
-    this.#socket.on('data', (chunk: Buffer) => this.#received(chunk));
+    takeViews(this.#socket, (view) => this.#received(Buffer.from(view)));
     this.#socket.on('end', () => this.#clientEnded());
     this.#socket.on('error', (error) => {
       cause = error; // `close` follows, and decides
@@ -200,7 +202,7 @@ export class ClientSession {
   }
 
   #answer({ text, next, last }: Answer): void {
-    this.#socket.write(text, 'latin1', (error) => {
+    writeText(this.#socket, text, (error) => {
       if (!error && this.machine.accepts(next)) this.machine.dispatch(next, { last });
     });
   }

@@ -5,7 +5,7 @@ import { createConnection, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { LogBook } from '../../../../test/support/log-book.ts';
-import { runOk } from '../../../../test/support/process.ts';
+import { runOk, stopProcess } from '../../../../test/support/process.ts';
 import { SocketHolder } from '../../../../test/support/socket-holder.ts';
 import {
   agentPid,
@@ -258,7 +258,7 @@ describe('a hung listener', () => {
     await home.launchAgent();
     const pid = await agentPid(home);
     const path = await home.socket('agent-socket');
-    process.kill(pid, 'SIGSTOP');
+    await stopProcess(pid);
     onTestFinished(() => endProcess(pid));
     const book = new LogBook();
     await listen(path, { log: book.log, probeTimeoutMs: 300 });

@@ -68,6 +68,22 @@ export function streamCases(runtime: Runtime): void {
     expect((await client.take(3)).toString()).toBe('end');
   });
 
+  it('waits for the rest of a frame, wherever it was cut', async () => {
+    const target = await Target.create(runtime);
+    const server = await target.serveSsh();
+    const [client, id] = await Client.open(server, target.sshSocket);
+    const [waker, wakerId] = await Client.open(server, target.sshSocket);
+    const frames = Buffer.concat([wireFrame(DATA, id, 'abc'), wireFrame(WINDOW, id, uint32(1))]);
+    for (let cut = 1; cut < frames.length; cut++) {
+      server.sendRaw(frames.subarray(0, cut));
+      // What comes from the host is looked at before a client is: by the answer the first part has been read.
+      waker.write('w');
+      await server.data(wakerId, 1);
+      server.sendRaw(frames.subarray(cut));
+      expect((await client.take(3)).toString()).toBe('abc');
+    }
+  });
+
   it('delivers what was sent before a CLOSE first', async () => {
     const target = await Target.create(runtime);
     const server = await target.serveSsh();

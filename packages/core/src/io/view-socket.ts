@@ -1,0 +1,55 @@
+import { type NetConnectOpts, Socket, type SocketConstructorOpts } from 'node:net';
+import { ViewOutlet, type ViewSink, type ViewSource } from './view-source.ts';
+
+/** What one read returns at most. */
+const READ_BYTES = 65_536;
+/** One for all sockets: a view is done with before the next read begins. */
+const shared = Buffer.allocUnsafeSlow(READ_BYTES);
+
+/** What Node's own constructor takes beyond its documentation: the handle of another socket. */
+interface Adoptable {
+  handle?: unknown;
+}
+
+/** A socket that reads into one buffer, and hands that over; see `ViewSource`. */
+export class ViewSocket extends Socket implements ViewSource {
+  readonly #outlet: ViewOutlet;
+
+  constructor(options: SocketConstructorOpts & Adoptable = {}) {
+    let outlet: ViewOutlet | undefined;
+    const callback = (length: number) => outlet?.give(shared.subarray(0, length)) ?? true;
+    super({ ...options, onread: { buffer: shared, callback } } as SocketConstructorOpts);
+    this.#outlet = outlet = new ViewOutlet(this);
+  }
+
+  /** `net.connect` with such a socket. */
+  static to(options: NetConnectOpts): ViewSocket {
+    return new ViewSocket(options as SocketConstructorOpts).connect(options);
+  }
+
+  handViewsTo(sink: ViewSink | undefined): void {
+    this.#outlet.handTo(sink);
+  }
+}
+
+/** What Node keeps of a socket. */
+interface Insides {
+  _handle?: { useUserBuffer?: unknown } | null;
+}
+
+/**
+ * An accepted socket as a ViewSocket. A server has no option for that, so the handle moves from the one to
+ * the other; where Node does not show one, the socket stays what it is and works as well, if slower.
+ * Nothing may have been read from it, and it is not to be used any more.
+ */
+export function asViewSocket(accepted: Socket): Socket {
+  const insides = accepted as unknown as Insides;
+  const handle = insides._handle;
+  if (typeof handle?.useUserBuffer !== 'function' || accepted.readableLength > 0) return accepted;
+  insides._handle = null;
+  const { allowHalfOpen } = accepted;
+  const socket = new ViewSocket({ handle, allowHalfOpen });
+  // Its server counts it among its connections until then.
+  socket.once('close', () => accepted.destroy());
+  return socket;
+}

@@ -1,0 +1,61 @@
+import { writeSync, writevSync } from 'node:fs';
+import { Socket } from 'node:net';
+import type { Writable } from 'node:stream';
+import { ViewSocket } from './view-socket.ts';
+
+/** What Node keeps of a socket; -1 where it has no descriptor, as on Windows. */
+interface Insides {
+  _handle?: { fd?: number } | null;
+}
+
+/** Only these write plain bytes to their descriptor: that of a TLS socket is the encrypted one's. */
+const PLAIN: ReadonlySet<unknown> = new Set([Socket, ViewSocket]);
+
+/** Called, later, when the stream has written what it was left. */
+type Written = (error?: Error | null) => void;
+
+/**
+ * Writes bytes that are the caller's again afterwards. A socket that has nothing unsent is written to in
+ * this very call, past Node's stream, which would take three times as long; what the kernel does not take,
+ * or an output without a descriptor, goes through the stream, as a copy. True: the kernel has it all, and
+ * `written` is not called.
+ */
+export function writeNow(output: Writable, bytes: Buffer, written?: Written): boolean {
+  const taken = writeDirectly(output, bytes);
+  if (taken === bytes.length) return true;
+  output.write(Buffer.from(taken === 0 ? bytes : bytes.subarray(taken)), written);
+  return false;
+}
+
+/** The same for two pieces that leave together. */
+export function writeBothNow(output: Writable, first: Buffer, second: Buffer, written?: Written): boolean {
+  const descriptor = freeDescriptor(output);
+  let taken = 0;
+  if (descriptor >= 0) {
+    try {
+      taken = writevSync(descriptor, [first, second]);
+    } catch {
+      // As below.
+    }
+    if (taken === first.length + second.length) return true;
+  }
+  output.write(Buffer.concat([first, second]).subarray(taken), written);
+  return false;
+}
+
+function writeDirectly(output: Writable, bytes: Buffer): number {
+  const descriptor = freeDescriptor(output);
+  if (descriptor < 0) return 0;
+  try {
+    return writeSync(descriptor, bytes);
+  } catch {
+    return 0; // full, or nobody reads any more: the stream waits for the one, and tells of the other
+  }
+}
+
+/** The descriptor of an output that may be written to directly, or -1. */
+function freeDescriptor(output: Writable): number {
+  if (output.writableLength > 0 || !output.writable || !PLAIN.has(output.constructor)) return -1;
+  if ((output as Socket).connecting) return -1;
+  return (output as unknown as Insides)._handle?.fd ?? -1;
+}
