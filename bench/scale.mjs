@@ -1,12 +1,13 @@
 /** How much is measured: enough for a 99th percentile, or (`--quick`) enough to see that it runs. */
 export const FULL = {
-  rounds: 8,
-  roundTrips: 1_500,
+  rounds: 10,
+  roundTrips: 1_200,
   /** At the start of each round, not counted: caches and scheduler still have somebody else in mind. */
   uncounted: 500,
-  connects: 100,
+  connects: 200,
   signatures: 24,
   warmUp: 5_000,
+  warmUpConnects: 1_000,
   largeMiB: [8, 16, 32, 64],
   throughputMiB: 64,
   throughputRounds: 7,
@@ -34,6 +35,7 @@ export const QUICK = {
   connects: 20,
   signatures: 5,
   warmUp: 500,
+  warmUpConnects: 50,
   throughputRounds: 2,
   linearRounds: 1,
   leakRoundTrips: 5_000,

@@ -22,6 +22,7 @@ export const roundTrips = {
       for (const candidate of candidates) {
         say(`warming up: ${candidate.id}`);
         await trips(candidate, scale.warmUp);
+        if (candidate.path) await bench.client(['connect', candidate.path, scale.warmUpConnects]);
       }
       say('round trips');
       const trip = await interleave(candidates, scale.rounds, async (c) =>
@@ -56,17 +57,19 @@ export const roundTrips = {
       rows,
       skipped,
       uncounted: scale.uncounted,
+      warmUp: [scale.warmUp, scale.warmUpConnects],
       samples: scale.rounds * scale.roundTrips,
       client: await clientCost(bench, scale),
     };
   },
 
-  render({ rows, skipped, samples, uncounted, client }) {
+  render({ rows, skipped, samples, uncounted, warmUp, client }) {
     return [
       `${samples.toLocaleString('en')} round trips of \`GETINFO pid\` on each path, in microseconds. A connect is`,
       'everything from `connect()` to the answer to BYE and `close()`. A signature is a connection of its own with',
       "gpg's twelve round trips, made with a real ed25519 key.",
-      `The first ${uncounted} round trips of each round are not counted; they are slower, those of Node most of all.`,
+      `Each path is first warmed up with ${warmUp[0].toLocaleString('en')} round trips and ${warmUp[1].toLocaleString('en')} connects, and the first ${uncounted} round`,
+      'trips of each round are not counted: they are slower, those of Node most of all.',
       '',
       table(
         ['path', 'round trip', '99 %', 'connect to BYE', '99 %', 'signatures/s'],

@@ -1,27 +1,36 @@
 import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import * as completion from './commands/completion.ts';
+import * as down from './commands/down.ts';
+import * as env from './commands/env.ts';
+import { commandHelp, generalHelp } from './commands/help.ts';
+import * as log from './commands/log.ts';
 import { isCommand, parseCommand, usage } from './commands/parse.ts';
+import * as status from './commands/status.ts';
 import type { CommandName, ParsedCommand } from './commands/table.ts';
+import * as up from './commands/up.ts';
 import { VERSION } from './version.ts';
 
 /** Runs one command and returns its exit status. */
 type Run = (command: ParsedCommand) => Promise<number>;
 
-/** Each command's code, loaded when it is called: `status` shall not wait for what `up` needs. */
-const RUNNERS: Readonly<Record<CommandName, () => Promise<{ run: Run }>>> = {
-  up: () => import('./commands/up.ts'),
-  down: () => import('./commands/down.ts'),
-  status: () => import('./commands/status.ts'),
-  log: () => import('./commands/log.ts'),
-  env: () => import('./commands/env.ts'),
+/**
+ * Each command's code. What is large is loaded when it is called; for the rest, one file more would take
+ * longer to load than the code that is in it.
+ */
+const RUNNERS: Readonly<Record<CommandName, () => { run: Run } | Promise<{ run: Run }>>> = {
+  up: () => up,
+  down: () => down,
+  status: () => status,
+  log: () => log,
+  env: () => env,
   demo: () => import('./commands/demo.ts'),
-  completion: () => import('./commands/completion.ts'),
+  completion: () => completion,
   serve: () => import('./commands/serve.ts'),
 };
 
 async function main(words: readonly string[]): Promise<number> {
   const [first, ...rest] = words;
   if (first === undefined || first === '--help' || first === '-h' || first === 'help') {
-    const { commandHelp, generalHelp } = await import('./commands/help.ts');
     const [about] = rest;
     const text = first === 'help' && about && isCommand(about) ? commandHelp(about) : generalHelp();
     process.stdout.write(`${text}\n`);
@@ -34,7 +43,6 @@ async function main(words: readonly string[]): Promise<number> {
   if (!isCommand(first)) throw usage(undefined, `there is no command '${first}'`);
   const command = parseCommand(first, rest);
   if (command.flags.help) {
-    const { commandHelp } = await import('./commands/help.ts');
     process.stdout.write(`${commandHelp(first)}\n`);
     return 0;
   }

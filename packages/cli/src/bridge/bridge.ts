@@ -12,6 +12,7 @@ import type { RuntimeName } from '../manager/types.ts';
 import type { Target } from '../targets/target.ts';
 import { serveGpgStream } from './gpg-session.ts';
 import type { Journal } from './journal.ts';
+import { launchServer } from './launch.ts';
 import { serveSshStream } from './ssh-session.ts';
 import { startServer } from './start-server.ts';
 
@@ -24,6 +25,8 @@ export interface Agents {
 /** What a bridge joins, and how. */
 export interface BridgeParts {
   target: Target;
+  /** The launcher for this runtime, if it runs in the target already. */
+  launched?: ExecStream | undefined;
   /** The host's agents, which are looked for while the target starts its runtime. */
   agents: Promise<Agents> | Agents;
   sshKeys?: readonly string[] | undefined;
@@ -59,12 +62,16 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
   /** Starts the socket server in the target; resolves when it listens, rejects with what went wrong there. */
   static async start(parts: BridgeParts): Promise<Bridge> {
     const { target, journal, log } = parts;
+    const launched = parts.launched ?? (await launchServer(target, parts.runtime));
     // Everything that the host has to find out is asked for while the target starts its runtime.
     const agents = Promise.resolve(parts.agents);
     const exported = parts.keys && exportPublicKeys(parts.keys, parts.hostEnv ? { env: parts.hostEnv } : {});
-    agents.catch(() => {}); // awaited below; until then a failure elsewhere must not make it unhandled
-    exported?.catch(() => {});
+    const identities = agents.then(({ gpg, ssh }) =>
+      Promise.all([gpg?.identities() ?? [], ssh?.identities() ?? []]),
+    );
+    const asked = Promise.allSettled([agents, exported, identities]); // none of them is unhandled if others fail
     const { exec, runtime, stderr } = await startServer(target, {
+      exec: launched,
       runtime: parts.runtime,
       async config() {
         const { gpg, ssh } = await agents;
@@ -73,12 +80,16 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
           ssh: ssh !== undefined,
           takeover: parts.takeover ?? false,
           trust: (gpg && (await exported)?.trust) ?? [],
-          hostSockets: (await Promise.all([gpg?.identities() ?? [], ssh?.identities() ?? []])).flat(),
+          hostSockets: (await identities).flat(),
           ...(target.sshDirectory ? { sshDir: target.sshDirectory } : {}),
         };
       },
       log,
       signal: parts.signal,
+    }).catch(async (error: unknown) => {
+      // GnuPG's programs, which may start an agent, do not outlive a bridge that came to nothing.
+      await within(HOST_TIMEOUT_MS, asked);
+      throw error;
     });
     const { gpg, ssh } = await agents;
     const muxer = new HostMuxer(
@@ -87,7 +98,7 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
     );
     muxer.on('error-message', (text) => log(`the target says: ${text}`, 'error'));
     muxer.on('stream', (stream, socketType) => {
-      if (socketType === 'gpg-agent' && gpg) void serveGpgStream(stream, gpg, journal, log);
+      if (socketType === 'gpg-agent' && gpg) serveGpgStream(stream, gpg, journal, log);
       else if (ssh) void serveSshStream(stream, ssh, parts.sshKeys, journal, log);
       else stream.finish();
     });
@@ -124,20 +135,27 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
   async stop(): Promise<void> {
     this.#muxer.close();
     this.#exec.stdin.end();
-    let late: NodeJS.Timeout | undefined;
-    await Promise.race([
-      this.#exec.exited,
-      new Promise((resolve) => {
-        late = setTimeout(resolve, STOP_TIMEOUT_MS);
-      }),
-    ]);
-    clearTimeout(late);
+    await within(STOP_TIMEOUT_MS, this.#exec.exited);
     this.#exec.kill();
   }
 }
 
 /** How long the server in the target may take to remove its sockets. */
 const STOP_TIMEOUT_MS = 3_000;
+/** How long the host's programs may take that are not needed any more. */
+const HOST_TIMEOUT_MS = 1_000;
+
+/** Waits for something that never rejects, but not for ever. */
+async function within(timeoutMs: number, something: Promise<unknown>): Promise<void> {
+  let late: NodeJS.Timeout | undefined;
+  await Promise.race([
+    something,
+    new Promise((resolve) => {
+      late = setTimeout(resolve, timeoutMs);
+    }),
+  ]);
+  clearTimeout(late);
+}
 
 /** The first keys go before READY, which waits for them; the rest of a large keyring follows by itself. */
 async function sendKeys(

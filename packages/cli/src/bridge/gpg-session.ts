@@ -1,8 +1,9 @@
+import type { Socket } from 'node:net';
 import { AssuanObserver } from '@gpg-bridge/core/assuan/observer';
 import { noAgentLine, StandInAgent } from '@gpg-bridge/core/assuan/stand-in';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
-import type { AgentConnection } from '@gpg-bridge/core/host/connect';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
+import { leaveViews, takeViews } from '@gpg-bridge/core/io/view-source';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
@@ -10,11 +11,33 @@ import type { Journal, Watched } from './journal.ts';
 
 /** How long the agent may take to greet. */
 const GREETING_TIMEOUT_MS = 5_000;
+/** What every greeting begins with; the words behind it differ between agents. */
+const GREETING_START = Buffer.from('OK');
 /** What a connection to an agent that is just going away ends with. */
 const CLOSED_EARLY: ReadonlySet<string> = new Set(['AGENT_CLOSED', 'AGENT_NONCE_REFUSED']);
 
 /** Joins one client's stream with a connection of its own to the host's gpg-agent. */
-export async function serveGpgStream(
+export function serveGpgStream(
+  stream: MuxStream,
+  agent: HostGpgAgent,
+  journal: Journal,
+  log: LogCallback,
+): void {
+  const socket = agent.connectNow();
+  if (!socket) {
+    void serveWithPatience(stream, agent, journal, log);
+    return;
+  }
+  // The usual case, without a promise on its way; whatever goes wrong is looked into the other way.
+  awaitGreeting(socket, {
+    greeted: (greeting) => join(stream, socket, greeting, journal),
+    refused: (error) => standIn(stream, error, log),
+    closed: () => void serveWithPatience(stream, agent, journal, log),
+  });
+}
+
+/** The same for an agent that has to be found, started or waited for first. */
+async function serveWithPatience(
   stream: MuxStream,
   agent: HostGpgAgent,
   journal: Journal,
@@ -23,55 +46,73 @@ export async function serveGpgStream(
   for (const lastTry of [false, true]) {
     try {
       const connection = await agent.connect();
-      const greeting = await greetingOf(connection);
-      if (stream.open) join(stream, connection, greeting, journal);
-      else connection.socket.destroy();
+      await new Promise<void>((resolve, reject) => {
+        awaitGreeting(connection.socket, {
+          greeted(greeting) {
+            join(stream, connection.socket, greeting, journal);
+            resolve();
+          },
+          refused: reject,
+          closed: (cause) => reject(connection.earlyCloseError(cause)),
+        });
+        if (connection.preamble.length > 0) connection.socket.write(connection.preamble);
+      });
       return;
     } catch (error) {
       const failure = toBridgeError(error, "can't connect to the host's gpg-agent");
       // The kernel still takes connections for an agent that is dying; the next one finds or starts another.
       if (!lastTry && CLOSED_EARLY.has(failure.code)) continue;
-      log(`a client was told that the host's gpg-agent can't be had: ${failure.message}`, 'warn');
-      standIn(stream, failure.message);
+      standIn(stream, failure, log);
       return;
     }
   }
 }
 
-/**
- * Waits for the first bytes, which say whether this is an agent that wants to talk. The caller listens to
- * the socket in the same turn of the event loop, so nothing that follows is missed.
- */
-function greetingOf(connection: AgentConnection): Promise<Buffer> {
-  const { socket, preamble } = connection;
-  return new Promise((resolve, reject) => {
-    const received: Buffer[] = [];
-    let cause: Error | undefined;
-    const settle = (settled: () => void) => {
-      clearTimeout(timer);
-      socket.off('error', onError).off('close', onClose).off('data', onData);
-      settled();
-    };
-    const refuse = (error: BridgeError) =>
-      settle(() => {
-        socket.on('error', () => {}).destroy();
-        reject(error);
-      });
-    const onError = (error: Error) => {
-      cause = error; // `close` follows
-    };
-    const onClose = () => refuse(connection.earlyCloseError(cause));
-    const onData = (bytes: Buffer) => {
-      received.push(bytes);
-      const greeting = Buffer.concat(received);
-      if (greeting.length < 2) return;
-      if (greeting.toString('latin1', 0, 2) !== 'OK') refuse(badGreeting());
-      else settle(() => resolve(greeting));
-    };
-    const timer = setTimeout(() => refuse(noGreeting()), GREETING_TIMEOUT_MS);
-    socket.on('error', onError).on('close', onClose).on('data', onData);
-    if (preamble.length > 0) socket.write(preamble);
-  });
+/** What can become of a new connection; one of them is called, once. */
+interface GreetingOutcome {
+  /** The agent wants to talk; the bytes are valid during the call, and nothing that follows is missed. */
+  greeted(greeting: Buffer): void;
+  /** It does not, or said nothing in time. */
+  refused(error: BridgeError): void;
+  /** It could not be connected to, or closed before it said anything. */
+  closed(cause: Error | undefined): void;
+}
+
+/** Waits for the first bytes of an agent, which say whether it is one that wants to talk. */
+function awaitGreeting(socket: Socket, outcome: GreetingOutcome): void {
+  let received: Buffer | undefined;
+  let cause: Error | undefined;
+  const settle = () => {
+    clearTimeout(timer);
+    socket.off('error', onError).off('close', onClose);
+    leaveViews(socket, onBytes);
+  };
+  const refuse = (error: BridgeError) => {
+    settle();
+    socket.on('error', () => {}).destroy();
+    outcome.refused(error);
+  };
+  const onError = (error: Error) => {
+    cause = error; // `close` follows
+  };
+  const onClose = () => {
+    settle();
+    outcome.closed(cause);
+  };
+  const onBytes = (view: Buffer) => {
+    const greeting = received ? Buffer.concat([received, view]) : view;
+    if (greeting.length < GREETING_START.length) {
+      received = Buffer.from(greeting);
+    } else if (GREETING_START.compare(greeting, 0, GREETING_START.length) === 0) {
+      settle();
+      outcome.greeted(greeting);
+    } else {
+      refuse(badGreeting());
+    }
+  };
+  const timer = setTimeout(() => refuse(noGreeting()), GREETING_TIMEOUT_MS);
+  socket.on('error', onError).on('close', onClose);
+  takeViews(socket, onBytes);
 }
 
 function badGreeting(): BridgeError {
@@ -91,13 +132,17 @@ function noGreeting(): BridgeError {
 }
 
 /** The hot path: bytes go through as they are, and the observer looks on. */
-function join(stream: MuxStream, connection: AgentConnection, greeting: Buffer, journal: Journal): void {
+function join(stream: MuxStream, socket: Socket, greeting: Buffer, journal: Journal): void {
+  if (!stream.open) {
+    socket.destroy(); // the client left meanwhile
+    return;
+  }
   const observer = new AssuanObserver((operation) => journal.operation(stream.id, operation));
   const watched: Watched = { pending: () => observer.pending };
   journal.begin(watched);
   observer.fromAgent(greeting);
   stream.send(greeting);
-  pipeSocket(stream, connection.socket, {
+  pipeSocket(stream, socket, {
     fromStream(bytes, out) {
       observer.fromClient(bytes);
       out.toSocket(bytes);
@@ -118,9 +163,10 @@ function join(stream: MuxStream, connection: AgentConnection, greeting: Buffer, 
 }
 
 /** Answers in place of an agent that can't be had: closing at once would make gpg start its own. */
-function standIn(stream: MuxStream, reason: string): void {
+function standIn(stream: MuxStream, failure: BridgeError, log: LogCallback): void {
+  log(`a client was told that the host's gpg-agent can't be had: ${failure.message}`, 'warn');
   if (!stream.open) return;
-  const agent = new StandInAgent(reason);
+  const agent = new StandInAgent(failure.message);
   stream.send(agent.greeting);
   stream.attach({
     take(bytes) {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import type { RuntimeName } from '../manager/types.ts';
 
 /** The built servers, beside the built command. */
@@ -11,5 +11,5 @@ const FILES: Readonly<Record<RuntimeName, string>> = {
 
 /** The text of the socket server for a runtime. */
 export function serverSource(runtime: RuntimeName): string {
-  return readFileSync(fileURLToPath(new URL(`servers/${FILES[runtime]}`, import.meta.url)), 'utf8');
+  return readFileSync(join(import.meta.dirname, 'servers', FILES[runtime]), 'utf8');
 }

@@ -4,7 +4,6 @@ import type { LogCallback } from '@gpg-bridge/core/log';
 import { printable } from '@gpg-bridge/core/mux/printable';
 import {
   type Launched,
-  launcherCommand,
   parseLauncherLine,
   type ServerConfig,
   serverPayload,
@@ -25,6 +24,9 @@ export interface StartedServer {
 
 /** How the server is started. */
 export interface StartOptions {
+  /** The launcher, which runs in the target. */
+  exec: ExecStream;
+  /** The only runtime that the launcher tries, if it was told one. */
   runtime?: RuntimeName | undefined;
   /** Asked for once the runtime is known, so that it can be made up meanwhile. */
   config(): Promise<ServerConfig>;
@@ -41,9 +43,9 @@ const NOT_RUN: ReadonlySet<number | null> = new Set([126, 127]);
 const NEWS = ['readable', 'end', 'close'] as const;
 const NO_SHELL = /\bsh\b.*(?:not found|no such file)/i;
 
-/** Runs the launcher in the target and sends it the server for the runtime that it found. */
+/** Sends a launcher the server for the runtime that it finds. */
 export async function startServer(target: Target, options: StartOptions): Promise<StartedServer> {
-  const exec = await target.exec(launcherCommand(options.runtime ? { runtime: options.runtime } : {}));
+  const { exec } = options;
   const stderr = readLines(exec.stderr, (line) => options.log(`target: ${line}`, 'info'));
   const patience = new AbortController();
   const giveUp = () => patience.abort(notAnswered(target, 'it was told not to wait for it'));

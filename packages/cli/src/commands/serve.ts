@@ -2,6 +2,7 @@ import { closeSync, existsSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { toBridgeError } from '@gpg-bridge/core/errors';
 import { Daemon } from '../daemon/daemon.ts';
+import { restoreEnvironment } from '../daemon/environment.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
@@ -17,6 +18,7 @@ import type { ParsedCommand } from './table.ts';
 
 /** Runs a bridge until it is told to end, or its target goes away. */
 export async function run({ flags }: ParsedCommand): Promise<number> {
+  restoreEnvironment(process.env);
   const tell = readyTeller(text(flags, 'ready-fd'));
   try {
     const options = bridgeOptions('serve', flags);
@@ -36,7 +38,10 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
       process.on(signal, () => daemon.end(`it got ${signal}`));
     }
-    await daemon.run((status) => tell({ ready: status }));
+    await daemon.run((status) => {
+      tell({ ready: status });
+      void keepYoungGenerationSmall();
+    });
     return 0;
   } catch (error) {
     const failure = toBridgeError(error, "can't run the bridge");
@@ -51,6 +56,16 @@ function files(pidFile: string | undefined, target: Target): BridgeFiles {
   if (pidFile === undefined) ensureStateDirectory(directory);
   else if (!existsSync(directory)) throw usage('serve', `there is no directory ${directory} for --pid-file`);
   return pidFile === undefined ? bridgeFiles(directory, bridgeKey(target)) : filesBeside(pidFile);
+}
+
+/**
+ * Sessions come and go by the thousand and leave nothing: a young generation that grows is only kept, not
+ * used. Said now and not to Node at its start, since what it has compiled beforehand of its own modules is
+ * only good for the options that V8 has by default.
+ */
+async function keepYoungGenerationSmall(): Promise<void> {
+  const { setFlagsFromString } = await import('node:v8');
+  setFlagsFromString('--semi-space-growth-factor=1');
 }
 
 function echo(line: string): void {

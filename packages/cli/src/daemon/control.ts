@@ -3,7 +3,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import type { JournalEntry } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../manager/types.ts';
 
-/** A container as a person named it, and what in their environment says which engine is meant. */
+/** A target as a person named it, and what in their environment says which engine is meant. */
 export interface NamedTarget {
   spec: string;
   user?: string | undefined;

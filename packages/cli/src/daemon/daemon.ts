@@ -2,15 +2,17 @@ import { type FSWatcher, readFileSync, rmSync, watch, writeFileSync } from 'node
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { LogLevel } from '@gpg-bridge/core/log';
-import { Bridge } from '../bridge/bridge.ts';
-import { Journal } from '../bridge/journal.ts';
+import type { Bridge } from '../bridge/bridge.ts';
+import { Journal, type SessionWatcher } from '../bridge/journal.ts';
+import { launchServer } from '../bridge/launch.ts';
 import type { BridgeOptions } from '../manager/types.ts';
 import { resolveTarget } from '../targets/parse.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { type Claim, claim } from './claim.ts';
 import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl } from './control.ts';
-import { findHostAgents, type HostAgents } from './host-agents.ts';
+import type { HostAgents } from './host-agents.ts';
 import { LogFile } from './log-file.ts';
+import { isMeant } from './names.ts';
 import type { BridgeFiles } from './state-dir.ts';
 
 /** What a daemon is started with. */
@@ -42,11 +44,13 @@ export class Daemon {
   readonly #ending = new AbortController();
   #state: DaemonStatus['state'] = 'starting';
   #bridge: Bridge | undefined;
-  #agents: HostAgents | undefined;
+  #agents: Promise<HostAgents> | undefined;
+  #agentWarnings: readonly string[] = [];
   /** Of bridges before the present one, where it was attached again. */
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
   #lastError: string | null = null;
   #attached: (() => void)[] = [];
+  #tidying: SessionWatcher | undefined;
 
   constructor({ target, files, options, verbose, echo = () => {} }: DaemonOptions) {
     this.#target = target;
@@ -55,7 +59,10 @@ export class Daemon {
     this.#verbose = verbose;
     this.#echo = echo;
     this.#log = new LogFile(files.log);
-    this.#journal = new Journal((entry) => this.#log.append(entry));
+    this.#journal = new Journal((entry) => this.#log.append(entry), {
+      began: () => this.#tidying?.began(),
+      quiet: () => this.#tidying?.quiet(),
+    });
   }
 
   /** Attaches, calls `ready`, and stays until it is told to end or the target goes away. */
@@ -81,17 +88,10 @@ export class Daemon {
   }
 
   async #attach(control: Claim, ready: (status: DaemonStatus) => void): Promise<void> {
-    const agents = findHostAgents(this.#options, this.#say);
-    agents.then(
-      (found) => {
-        this.#agents = found;
-      },
-      () => {}, // whoever needs them gets to know
-    );
     for (let attempt = 0; !this.#ending.signal.aborted; attempt++) {
       if (!control.holds()) throw alreadyRunning(this.#target);
       try {
-        const over = await this.#bridgeOnce(agents, () => {
+        const over = await this.#bridgeOnce(() => {
           attempt = 0;
           ready(this.#status());
         });
@@ -112,11 +112,19 @@ export class Daemon {
   }
 
   /** One life of the bridge; resolves with why it is over. */
-  async #bridgeOnce(agents: Promise<HostAgents>, ready: () => void): Promise<string> {
+  async #bridgeOnce(ready: () => void): Promise<string> {
     await this.#target.check();
+    const launched = await launchServer(this.#target, this.#options.runtime);
+    const { Bridge, findHostAgents, Tidying } = await import('./attach.ts');
+    this.#tidying ??= new Tidying();
+    this.#agents ??= findHostAgents(this.#options, this.#say).then((found) => {
+      this.#agentWarnings = found.warnings;
+      return found;
+    });
     const bridge = await Bridge.start({
       target: this.#target,
-      agents,
+      launched,
+      agents: this.#agents,
       sshKeys: this.#options.sshKeys,
       ...(this.#options.gpg === false ? {} : { keys: this.#options.keys ?? 'pairs' }),
       runtime: this.#options.runtime,
@@ -174,6 +182,7 @@ export class Daemon {
 
   /** Whether what a person named, where that person stands, is this bridge's target, and runs. */
   async #isNamed({ spec, user, env }: NamedTarget): Promise<boolean> {
+    if (!isMeant(this.#status(), spec, user)) return false;
     try {
       const target = await resolveTarget(spec, { user, env: { ...process.env, ...env } });
       await target.check();
@@ -195,7 +204,7 @@ export class Daemon {
       state: this.#state,
       runtime: this.#bridge?.info.runtime ?? '',
       sockets: [...(this.#bridge?.info.sockets ?? [])],
-      warnings: [...(this.#agents?.warnings ?? []), ...(this.#bridge?.info.warnings ?? [])],
+      warnings: [...this.#agentWarnings, ...(this.#bridge?.info.warnings ?? [])],
       ...(this.#target.shell ? { shell: this.#target.shell } : {}),
       options: this.#options,
       sessions: {

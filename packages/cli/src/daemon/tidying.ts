@@ -1,5 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import type { SessionWatcher } from '../bridge/journal.ts';
 
 /** After fewer sessions than this there is too little to give back. */
 const MANY_SESSIONS = 500;
@@ -10,7 +11,7 @@ const QUIET_MS = 3_000;
  * Gives memory back after a burst of sessions. They leave nothing but garbage, which V8 is in no hurry to
  * collect once nothing more is asked for: its pages would stay until the next burst, maybe for ever.
  */
-export class Tidying {
+export class Tidying implements SessionWatcher {
   #sessions = 0;
   #timer: NodeJS.Timeout | undefined;
 

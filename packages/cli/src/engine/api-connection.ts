@@ -1,7 +1,9 @@
-import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
-import type { Socket } from 'node:net';
+import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { ViewSocket } from '@gpg-bridge/core/io/view-socket';
 import type { EngineKind } from './engine.ts';
+import { AnswerReader } from './http-answer.ts';
 
 /** What the engine answered to one request. */
 export interface ApiAnswer {
@@ -31,22 +33,52 @@ export class ApiConnection {
   ) {}
 
   /** One request and its whole answer, whatever its status. */
-  async request(method: 'GET' | 'POST', path: string, body?: unknown): Promise<ApiAnswer> {
-    const sent = this.send(method, path, body);
-    return readAnswer(await this.responseTo(sent), this.kind);
+  request(method: 'GET' | 'POST', path: string, body?: unknown): Promise<ApiAnswer> {
+    return new Promise((resolve, reject) => {
+      const text = requestText(method, path, body);
+      const socket = connect(this.socketPath);
+      const reader = new AnswerReader(MAX_ANSWER_BYTES);
+      let failure: Error | undefined;
+      let hasBegun = false;
+      const answered = (answer: ReturnType<AnswerReader['push']>) => {
+        if (!answer) return;
+        resolve({ status: answer.status, body: parseJson(answer.body.toString()) });
+        socket.destroy();
+      };
+      socket.setTimeout(this.answerTimeoutMs, () =>
+        socket.destroy(new Error(`it did not answer within ${this.answerTimeoutMs / 1000} s`)),
+      );
+      socket.on('data', (chunk: Buffer) => {
+        hasBegun = true;
+        try {
+          answered(reader.push(chunk));
+        } catch (error) {
+          socket.destroy(error as Error);
+        }
+      });
+      socket.on('end', () => answered(reader.end()));
+      socket.on('error', (error) => {
+        failure = error;
+      });
+      socket.on('close', () => {
+        failure ??= new Error('it closed the connection');
+        reject(hasBegun ? unfinished(this.kind, failure) : this.unreachable(failure));
+      });
+      socket.write(text);
+    });
   }
 
   /** A request whose answer goes on and on; resolves once it has begun. */
   async stream(path: string): Promise<IncomingMessage> {
-    const sent = this.send('GET', path);
+    const sent = await this.send('GET', path);
     const response = await this.responseTo(sent);
     if (response.statusCode === 200) return response;
     throw unexpectedAnswer(this.kind, 'the request for events', await readAnswer(response, this.kind));
   }
 
   /** Asks for the connection itself as a byte stream; an answer that denies it is returned instead. */
-  upgrade(path: string, body: unknown): Promise<UpgradedConnection | ApiAnswer> {
-    const sent = this.send('POST', path, body, { Connection: 'Upgrade', Upgrade: 'tcp' });
+  async upgrade(path: string, body: unknown): Promise<UpgradedConnection | ApiAnswer> {
+    const sent = await this.send('POST', path, body, { Connection: 'Upgrade', Upgrade: 'tcp' });
     return new Promise((resolve, reject) => {
       sent.once('upgrade', (_response, socket: Socket, head) => {
         socket.setTimeout(0);
@@ -57,18 +89,19 @@ export class ApiConnection {
     });
   }
 
-  private send(
+  private async send(
     method: string,
     path: string,
     body?: unknown,
     headers: Record<string, string> = {},
-  ): ClientRequest {
+  ): Promise<ClientRequest> {
+    const { request } = await import('node:http'); // whoever only asks something does without
     const payload = body === undefined ? undefined : JSON.stringify(body);
     const options: RequestOptions = {
-      socketPath: this.socketPath,
+      // One that is upgraded carries a bridge: what it reads is handed over without buffers between.
+      createConnection: () => ViewSocket.to({ path: this.socketPath }),
       method,
       path,
-      agent: false,
       headers: {
         Host: 'engine',
         ...(payload === undefined
@@ -144,14 +177,29 @@ async function readAnswer(response: IncomingMessage, kind: EngineKind): Promise<
       chunks.push(chunk);
     }
   } catch (error) {
-    throw new BridgeError('ENGINE_FAILED', {
-      what: `${kind} did not finish its answer`,
-      why: error instanceof Error ? error.message : String(error),
-      fix: `See whether ${kind} is being stopped, and try again.`,
-      cause: error,
-    });
+    throw unfinished(kind, error as Error);
   }
   return { status: response.statusCode ?? 0, body: parseJson(Buffer.concat(chunks).toString()) };
+}
+
+function unfinished(kind: EngineKind, cause: Error): BridgeError {
+  return new BridgeError('ENGINE_FAILED', {
+    what: `${kind} did not finish its answer`,
+    why: cause.message,
+    fix: `See whether ${kind} is being stopped, and try again.`,
+    cause,
+  });
+}
+
+/** A request as it goes over the socket, with its body as JSON. */
+function requestText(method: string, path: string, body: unknown): string {
+  if (!/^[\x21-\x7e]+$/.test(path)) throw new Error('a path has characters that it may not have');
+  const payload = body === undefined ? '' : JSON.stringify(body);
+  const length = Buffer.byteLength(payload);
+  const described = body === undefined ? [] : ['Content-Type: application/json', `Content-Length: ${length}`];
+  return [`${method} ${path} HTTP/1.1`, 'Host: engine', 'Connection: close', ...described, '', payload].join(
+    '\r\n',
+  );
 }
 
 function parseJson(text: string): unknown {

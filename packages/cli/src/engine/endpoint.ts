@@ -1,6 +1,4 @@
-import { createHash } from 'node:crypto';
-import { constants } from 'node:fs';
-import { access, readFile } from 'node:fs/promises';
+import { accessSync, constants, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
@@ -51,7 +49,7 @@ export function discoverEndpoint(kind: EngineKind, options: DiscoveryOptions = {
 async function discoverDocker({ env, home, systemSocket }: Surroundings): Promise<Endpoint> {
   if (env.DOCKER_HOST) return endpointOf(env.DOCKER_HOST, 'DOCKER_HOST');
   const configDir = env.DOCKER_CONFIG || join(home, '.docker');
-  const context = env.DOCKER_CONTEXT || (await currentContext(configDir));
+  const context = env.DOCKER_CONTEXT || currentContext(configDir);
   if (context && context !== DEFAULT_CONTEXT) {
     return endpointOf(await contextHost(configDir, context), `docker context ${context}`);
   }
@@ -69,30 +67,31 @@ function endpointOf(host: string, from: string): Endpoint {
   return unix ? { way: 'api', socketPath: unix[1]!, from } : { way: 'command', from };
 }
 
-async function firstUsable(candidates: readonly (string | undefined)[]): Promise<Endpoint> {
+function firstUsable(candidates: readonly (string | undefined)[]): Endpoint {
   for (const socketPath of candidates) {
-    if (socketPath && (await isUsable(socketPath)))
-      return { way: 'api', socketPath, from: 'its usual place' };
+    if (socketPath && isUsable(socketPath)) return { way: 'api', socketPath, from: 'its usual place' };
   }
   return { way: 'command', from: 'no socket that may be used at the usual places' };
 }
 
-function isUsable(path: string): Promise<boolean> {
-  return access(path, constants.R_OK | constants.W_OK).then(
-    () => true,
-    () => false,
-  );
+function isUsable(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function inRuntimeDir(env: NodeJS.ProcessEnv, name: string): string | undefined {
   return env.XDG_RUNTIME_DIR ? join(env.XDG_RUNTIME_DIR, name) : undefined;
 }
 
-async function currentContext(configDir: string): Promise<string | undefined> {
+function currentContext(configDir: string): string | undefined {
   const path = join(configDir, 'config.json');
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = readFileSync(path, 'utf8');
   } catch {
     return undefined;
   }
@@ -102,11 +101,13 @@ async function currentContext(configDir: string): Promise<string | undefined> {
 
 /** A context is kept in a directory named by the SHA-256 of its name. */
 async function contextHost(configDir: string, context: string): Promise<string> {
+  // Loaded for those alone who have contexts: it takes a while.
+  const { createHash } = await import('node:crypto');
   const digest = createHash('sha256').update(context).digest('hex');
   const path = join(configDir, 'contexts', 'meta', digest, 'meta.json');
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = readFileSync(path, 'utf8');
   } catch (cause) {
     throw contextError(`docker context ${JSON.stringify(context)} not found`, `there is no ${path}`, cause);
   }

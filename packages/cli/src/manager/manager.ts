@@ -1,7 +1,8 @@
 import { rmSync } from 'node:fs';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
-import { askDaemon, type DaemonStatus, type NamedTarget } from '../daemon/control.ts';
+import { askDaemon, type ControlRequest, type DaemonStatus, type NamedTarget } from '../daemon/control.ts';
+import { isMeant } from '../daemon/names.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
@@ -114,14 +115,8 @@ export class Manager implements SocketBridgeManager {
   }
 
   /** Every running bridge's status. */
-  async list(): Promise<DaemonStatus[]> {
-    const answers = await Promise.all(
-      controlSockets(this.#directory).map(async (control) => {
-        const status = await askDaemon(control, 'status').catch(() => undefined);
-        return status && bridgeFiles(this.#directory, status.key).control === control ? status : undefined;
-      }),
-    );
-    return answers.filter((status) => status !== undefined);
+  list(): Promise<DaemonStatus[]> {
+    return this.#askAll('status');
   }
 
   /**
@@ -143,27 +138,40 @@ export class Manager implements SocketBridgeManager {
     return target && bridgeKey(target);
   }
 
+  /** What the daemons answer that do, each at its own place. */
+  async #askAll(
+    request: ControlRequest,
+    timeoutMs?: number,
+    argument?: NamedTarget,
+  ): Promise<DaemonStatus[]> {
+    const answers = await Promise.all(
+      controlSockets(this.#directory).map(async (control) => {
+        const status = await askDaemon(control, request, timeoutMs, argument).catch(() => undefined);
+        return status && bridgeFiles(this.#directory, status.key).control === control ? status : undefined;
+      }),
+    );
+    return answers.filter((status) => status !== undefined);
+  }
+
   async #named(spec: string | undefined, which: Which): Promise<DaemonStatus | undefined> {
-    const named = (await this.list()).filter(
-      (status) =>
-        names(status, spec ?? which.exec ?? '') && (status.options.user ?? '') === (which.user ?? ''),
+    const named = (await this.list()).filter((status) =>
+      isMeant(status, spec ?? which.exec ?? '', which.user),
     );
     return named.length === 1 ? named[0] : undefined;
   }
 
   /**
    * A bridge that is ready and goes by this name, if its daemon confirms that the name still leads to its
-   * container: the daemon has everything loaded that it takes to ask the engine, and we have not.
+   * target: the daemon has everything loaded that it takes to look there, and we have not.
    */
   async #confirmed(spec: string | undefined, options: BridgeOptions): Promise<DaemonStatus | undefined> {
-    if (spec === undefined || options.exec !== undefined) return undefined;
-    const named = await this.#named(spec, options);
-    const isContainer = named && /^(?:docker|podman)\n/.test(named.key);
-    if (!isContainer || named.state !== 'ready' || !sameOptions(named.options, options)) return undefined;
+    // A relative path is meant from where the person stands, and so may a command be.
+    if (spec === undefined || options.exec !== undefined || /^local:(?!\/)/.test(spec)) return undefined;
     const env = Object.fromEntries(ENGINE_VARIABLES.map((name) => [name, process.env[name] ?? '']));
     const asked: NamedTarget = { spec, user: options.user, env };
-    const { control } = bridgeFiles(this.#directory, named.key);
-    return askDaemon(control, 'confirm', CONFIRM_TIMEOUT_MS, asked).catch(() => undefined);
+    const [status, another] = await this.#askAll('confirm', CONFIRM_TIMEOUT_MS, asked);
+    if (!status || another) return undefined;
+    return status.state === 'ready' && sameOptions(status.options, options) ? status : undefined;
   }
 
   async #reuse(files: BridgeFiles, target: Target, running: DaemonStatus): Promise<BridgeInfo> {
@@ -233,17 +241,6 @@ function normal(options: BridgeOptions): string {
   return JSON.stringify(
     entries.filter(([, value]) => value !== undefined).sort(([x], [y]) => (x < y ? -1 : 1)),
   );
-}
-
-/** Whether a person may mean this bridge: its name, its ID, or the start of a container's ID. */
-function names(status: DaemonStatus, spec: string): boolean {
-  const plain = spec.replace(/^docker:/, '');
-  const [kind] = status.key.split('\n');
-  if (status.target === plain || status.target === spec) return true;
-  const id = spec.startsWith(`${kind}:`) ? spec.slice(kind!.length + 1) : plain;
-  const isContainer =
-    kind === 'docker' ? !/^[a-z0-9]+:/.test(plain) : kind === 'podman' && spec.startsWith('podman:');
-  return isContainer && /^[0-9a-f]{12,64}$/.test(id) && status.id.startsWith(id);
 }
 
 function infoOf(status: DaemonStatus, how: Pick<BridgeInfo, 'reused' | 'restarted'>): BridgeInfo {

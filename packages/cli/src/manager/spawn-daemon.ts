@@ -1,21 +1,19 @@
 import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { bridgeWords } from '../commands/flags.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
+import { daemonEnvironment } from '../daemon/environment.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
 import type { Target } from '../targets/target.ts';
 import type { BridgeOptions } from './types.ts';
 
 /** The descriptor on which the daemon says that it is ready, or why not. */
 const READY_FD = 3;
-/** Sessions come and go by the thousand and leave nothing: a young generation that grows is only kept, not used. */
-const RUNTIME_OPTIONS = ['--max-semi-space-size=1'];
 /** The built command, which lies beside whatever this is built into. */
-const PROGRAM = fileURLToPath(new URL('gpg-bridge.js', import.meta.url));
+const PROGRAM = join(import.meta.dirname, 'gpg-bridge.js');
 
 /** Starts a detached daemon and resolves when its bridge is ready, or rejects with what went wrong inside. */
 export async function spawnDaemon(
@@ -30,7 +28,6 @@ export async function spawnDaemon(
   const child = spawn(
     process.execPath,
     [
-      ...RUNTIME_OPTIONS,
       program,
       'serve',
       ...targetWords(target),
@@ -43,7 +40,7 @@ export async function spawnDaemon(
       stdio: ['ignore', log, log, 'pipe'],
       // It keeps no directory busy, unless a command may be meant from where the person stands.
       cwd: target.kind === 'exec' ? process.cwd() : '/',
-      env: daemonEnvironment(),
+      env: daemonEnvironment(process.env),
     },
   );
   closeSync(log);
@@ -69,12 +66,6 @@ export async function spawnDaemon(
     why: 'its daemon ended without a word',
     fix: `See ${files.log} for what it printed.`,
   });
-}
-
-/** A relative GNUPGHOME is meant from where the person stands. */
-function daemonEnvironment(): NodeJS.ProcessEnv {
-  const { GNUPGHOME } = process.env;
-  return GNUPGHOME ? { ...process.env, GNUPGHOME: resolve(GNUPGHOME) } : process.env;
 }
 
 function targetWords(target: Target): string[] {

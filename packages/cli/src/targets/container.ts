@@ -2,9 +2,8 @@ import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { containerNotRunning } from '../engine/container-errors.ts';
 import type { ContainerEvent, ContainerInfo, Engine, EngineKind } from '../engine/engine.ts';
-import { openEngine } from '../engine/open-engine.ts';
+import { openContainer } from '../engine/open-engine.ts';
 import type { TargetOptions } from './parse.ts';
-import { backOff } from './spawned.ts';
 import type { Target } from './target.ts';
 
 /** A Docker or Podman container, by name, short or full ID. */
@@ -13,8 +12,11 @@ export async function containerTarget(
   name: string,
   { user, env }: Pick<TargetOptions, 'user' | 'env'> = {},
 ): Promise<Target> {
-  const engine = await openEngine(kind, env ? { env, ...(env.HOME ? { home: env.HOME } : {}) } : {});
-  const found = await engine.inspectContainer(name);
+  const { engine, info: found } = await openContainer(
+    kind,
+    name,
+    env ? { env, ...(env.HOME ? { home: env.HOME } : {}) } : {},
+  );
   let seen: ContainerInfo | undefined = found;
   const target: Target = {
     kind,
@@ -43,6 +45,7 @@ export async function containerTarget(
 
 /** Waits for the container's start, or for the engine if that is what went away. */
 async function comesBack(engine: Engine, id: string, attempt: number, signal: AbortSignal): Promise<void> {
+  const { backOff } = await import('./spawned.ts'); // a container that stays up never needs it
   let events: Readable;
   try {
     events = await engine.events({ container: id, actions: ['start', 'unpause', 'destroy'] });

@@ -1,8 +1,10 @@
+import type { Socket } from 'node:net';
 import { ask } from '../assuan/ask.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { type SocketIdentity, tellableIdentity } from '../gnupg/socket-identity.ts';
+import { ViewSocket } from '../io/view-socket.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 
@@ -36,6 +38,8 @@ export class HostGpgAgent {
   #launching: Promise<void> | undefined;
   #check: Promise<void> | undefined;
   #checkedPath: string | undefined;
+  /** The same, once it has turned out to be a Unix socket. */
+  #directPath: string | undefined;
   /** A nonce was refused: the socket file is of an agent that is gone, and its port somebody else's. */
   #stale = false;
 
@@ -48,10 +52,23 @@ export class HostGpgAgent {
   async connect(): Promise<AgentConnection> {
     await this.#checked();
     const connection = await this.#open();
-    if (connection.path === this.#checkedPath) return connection;
+    if (connection.path === this.#checkedPath) {
+      this.#directPath = connection.kind === 'unix' ? connection.path : undefined;
+      return connection;
+    }
+    this.#directPath = undefined;
     connection.socket.destroy(); // found at another place when it was started again
     this.#check = undefined;
     return this.connect();
+  }
+
+  /**
+   * A connection in the making to a Unix socket that was used before, without asking anything first; it
+   * may well fail. Undefined where only `connect` will do.
+   */
+  connectNow(): Socket | undefined {
+    const path = this.#directPath;
+    return path === undefined ? undefined : (this.#options.socketFactory ?? ViewSocket.to)({ path });
   }
 
   /** Where the extra socket is. */
