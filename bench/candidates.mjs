@@ -1,12 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { copyFile } from 'node:fs/promises';
-import { request } from 'node:http';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { upBridge } from './bridges.mjs';
-import { ofContainer, tree } from './processes.mjs';
+import { newExec } from './engine.mjs';
+import { FLOORS } from './floors.mjs';
+import { ended, failed, ofContainer, tree, untilSocket } from './processes.mjs';
 
 /**
  * Ways to an agent. `start(bench, host)` sets one up and returns how it is used:
@@ -46,45 +44,6 @@ async function sshForward(bench, host) {
   const server = await bench.sshServer();
   const pids = () => [child.pid, ...tree(server.daemon.pid)];
   return { path, roundTrip: roundTrips(path), pids, stop: () => ended(child) };
-}
-
-/** The least bridge (floor.c) over a command: its first words, and where the socket is seen from here. */
-async function floorOver(bench, host, words, path, near = path) {
-  const child = spawn(bench.programs.floor, ['host', host.extraSocket, '--', ...words, 'serve', path], {
-    env: await bench.commandEnv(host),
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-  await untilSocket(near, child);
-  return { path: near, roundTrip: roundTrips(near), pids: () => tree(child.pid), stop: () => ended(child) };
-}
-
-async function floorLocal(bench, host) {
-  return floorOver(bench, host, [bench.programs.floor], join(await bench.newDirectory(), 's'));
-}
-
-async function floorSsh(bench, host) {
-  const words = [join(await bench.binDirectory(), 'ssh'), bench.sshHost(1), bench.programs.floor];
-  const floor = await floorOver(bench, host, words, join(await bench.newDirectory(), 's'));
-  const server = await bench.sshServer(1);
-  return { ...floor, pids: () => [...floor.pids(), ...tree(server.daemon.pid)] };
-}
-
-/** The least bridge into a container, with its socket at this path in there. */
-export async function floorInContainer(bench, host, { id, pid }, socket) {
-  const engine = await bench.engine();
-  await copyFile(bench.programs.floor, `/proc/${pid}/root/floor`);
-  const execId = await newExec(engine, id, ['/floor', 'serve', socket]);
-  const child = spawn(bench.programs.floor, ['exec', host.extraSocket, engine.socketPath, execId], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-  const path = `/proc/${pid}/root${socket}`;
-  await untilSocket(path, child);
-  const pids = () => [child.pid, ...tree(engine.pid), ...ofContainer({ id, pid })];
-  return { path, roundTrip: roundTrips(path), pids, stop: () => ended(child) };
-}
-
-async function floorContainer(bench, host) {
-  return floorInContainer(bench, host, await bench.container('git', 'floor'), '/floor.socket');
 }
 
 async function execEcho(bench) {
@@ -157,14 +116,7 @@ export const CANDIDATES = [
   { id: 'ssh-R', label: '`ssh -R`, loopback sshd', needs: ['sshd'], start: sshForward },
   { id: 'exec-echo', label: 'bare echo, `docker exec -i … cat`', needs: ['docker'], start: execEcho },
   { id: 'api-echo', label: 'bare echo, Engine API exec stream', needs: ['docker'], start: apiEcho },
-  { id: 'floor-local', label: 'least bridge in C, local', start: floorLocal },
-  {
-    id: 'floor-api',
-    label: 'least bridge in C, container, Engine API',
-    needs: ['docker'],
-    start: floorContainer,
-  },
-  { id: 'floor-ssh', label: 'least bridge in C, over `ssh`', needs: ['sshd'], start: floorSsh },
+  ...FLOORS,
   { id: 'proxies', label: 'both proxies in one process', ours: true, start: proxies([]) },
   { id: 'local-node', label: '`local:`, Node server', ours: true, start: local('node') },
   { id: 'local-perl', label: '`local:`, Perl server', ours: true, start: local('perl') },
@@ -227,45 +179,4 @@ export async function withCandidates(bench, host, ids, skipped, work) {
   } finally {
     for (const { stop } of running.reverse()) await stop();
   }
-}
-
-async function untilSocket(path, child) {
-  const gone = failed(child);
-  gone.catch(() => {}); // later it is ended on purpose
-  while (!existsSync(path)) await Promise.race([gone, delay(10)]);
-}
-
-function failed(child) {
-  return once(child, 'close').then(([status]) => {
-    throw new Error(`${child.spawnfile} ended with ${status}`);
-  });
-}
-
-async function ended(child) {
-  const closed = once(child, 'close');
-  child.kill();
-  await closed;
-}
-
-async function newExec({ socketPath }, id, Cmd) {
-  const body = { AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: false, Cmd };
-  return (await post(socketPath, `/containers/${id}/exec`, body)).Id;
-}
-
-async function post(socketPath, path, body) {
-  return new Promise((resolve, reject) => {
-    const asked = request({
-      socketPath,
-      path,
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-    });
-    asked.once('error', reject);
-    asked.once('response', async (response) => {
-      const chunks = [];
-      for await (const chunk of response) chunks.push(chunk);
-      resolve(JSON.parse(Buffer.concat(chunks).toString()));
-    });
-    asked.end(JSON.stringify(body));
-  });
 }

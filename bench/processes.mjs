@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
 function read(path) {
@@ -124,4 +125,25 @@ export async function cpuDuring(list, work) {
     if (name && us > 0) used.set(name, (used.get(name) ?? 0) + us);
   }
   return used;
+}
+
+/** Waits until there is a socket, or the process that is to make it has ended. */
+export async function untilSocket(path, child) {
+  const gone = failed(child);
+  gone.catch(() => {}); // later it is ended on purpose
+  while (!existsSync(path)) await Promise.race([gone, delay(10)]);
+}
+
+/** Rejects when a process ends, whatever with. */
+export function failed(child) {
+  return once(child, 'close').then(([status]) => {
+    throw new Error(`${child.spawnfile} ended with ${status}`);
+  });
+}
+
+/** Ends a process. */
+export async function ended(child) {
+  const closed = once(child, 'close');
+  child.kill();
+  await closed;
 }

@@ -1,11 +1,11 @@
 import { upBridge } from '../bridges.mjs';
-import { floorInContainer } from '../candidates.mjs';
 import { samplesOf } from '../client.mjs';
+import { floorInContainer } from '../floors.mjs';
 import { interleave, summary } from '../statistics.mjs';
 import { ms, ratio, table } from '../tables.mjs';
 
 const OWN_HOME = '/root/own-gnupg';
-const FLOOR_HOME = '/root/floor-gnupg';
+const FLOORS = { c: '/root/floor-gnupg', runtimes: '/root/floor-runtimes-gnupg' };
 const REPOSITORY = '/root/repository';
 const DIRECTORIES = 40;
 const FILES_EACH = 50;
@@ -23,7 +23,8 @@ const COMMITS = [
 const WAYS = [
   { id: 'unsigned', label: 'not signed', home: OWN_HOME, sign: '--no-gpg-sign' },
   { id: 'own', label: "the container's own agent", home: OWN_HOME, sign: '-S' },
-  { id: 'floor', label: 'across the least bridge in C', home: FLOOR_HOME, sign: '-S' },
+  { id: 'floor', label: 'across the least bridge in C', home: FLOORS.c, sign: '-S' },
+  { id: 'floor-runtimes', label: 'in Node and Perl', home: FLOORS.runtimes, sign: '-S' },
   { id: 'bridged', label: 'across the bridge', home: '/root/.gnupg', sign: '-S' },
 ];
 
@@ -39,10 +40,12 @@ export const gitCommit = {
     const place = await bench.container('git', 'api');
     const { container, name } = place;
     const bridge = await upBridge(bench, host, [name, '--runtime', 'perl']);
-    let floor;
+    const floors = [];
     try {
       await prepare(bench, host, container);
-      floor = await floorInContainer(bench, host, place, `${FLOOR_HOME}/S.gpg-agent`);
+      for (const [kind, home] of Object.entries(FLOORS)) {
+        floors.push(await floorInContainer(bench, host, place, `${home}/S.gpg-agent`, kind));
+      }
       const run = async ({ commit, way }) => {
         const script = `cd ${REPOSITORY} && ${commit.prepare} git commit --quiet ${commit.words} ${way.sign} -m x`;
         const argv = ['/root/client', 'time', String(scale.commitsPerRound), '--', 'sh', '-c', script];
@@ -60,7 +63,7 @@ export const gitCommit = {
       }
       return { rows };
     } finally {
-      await floor?.stop();
+      for (const floor of floors) await floor.stop();
       await bridge.stop();
     }
   },
@@ -71,18 +74,11 @@ export const gitCommit = {
       'depend on the commit, so the ratio is worst for the smallest one.',
       '',
       table(
-        [
-          'commit',
-          ...WAYS.map(({ label }) => label),
-          'added',
-          'least bridge : own agent',
-          'bridged : own agent',
-        ],
+        ['commit', ...WAYS.map(({ label }) => label), 'added', 'bridged : own agent'],
         Object.values(rows).map((row) => [
           row.label,
           ...WAYS.map(({ id }) => ms(row[id].median)),
           ms(row.bridged.median - row.own.median),
-          ratio(row.floor.median / row.own.median),
           ratio(row.bridged.median / row.own.median),
         ]),
       ),
@@ -90,18 +86,20 @@ export const gitCommit = {
   },
 };
 
-/** The client, a repository, a home with the same key and an agent of its own, and one for the least bridge. */
+/** The client, a repository, a home with the same key and an agent of its own, and one for each least bridge. */
 async function prepare(bench, host, container) {
   await container.copyIn(bench.programs.client, '/root/client');
   const secret = await host.home.gpg(['--export-secret-keys', host.fingerprint]);
   const known = await host.home.gpg(['--export', host.fingerprint]);
-  const homes = { [OWN_HOME]: secret, [FLOOR_HOME]: known };
+  const homes = { [OWN_HOME]: secret, [FLOORS.c]: known, [FLOORS.runtimes]: known };
   await container.execOk(['mkdir', '-m', '700', ...Object.keys(homes)]);
   for (const [GNUPGHOME, { stdout }] of Object.entries(homes)) {
     await container.execOk(['gpg', '--batch', '--import'], { env: { GNUPGHOME }, input: stdout });
   }
-  // Importing has started an agent there, whose place the least bridge is to have.
-  await container.execOk(['gpgconf', '--kill', 'gpg-agent'], { env: { GNUPGHOME: FLOOR_HOME } });
+  // Importing has started agents there, whose places the least bridges are to have.
+  for (const GNUPGHOME of Object.values(FLOORS)) {
+    await container.execOk(['gpgconf', '--kill', 'gpg-agent'], { env: { GNUPGHOME } });
+  }
   const make = `for d in $(seq ${DIRECTORIES}); do mkdir $d; for f in $(seq ${FILES_EACH}); do echo $d $f > $d/$f; done; done`;
   await container.execOk(['git', 'init', '--quiet', REPOSITORY]);
   await container.execOk(['sh', '-c', `cd ${REPOSITORY} && ${make} && git add .`]);
