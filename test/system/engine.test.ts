@@ -12,7 +12,7 @@ import type {
   Engine,
   EngineKind,
 } from '../../packages/cli/src/engine/engine.ts';
-import { openEngine } from '../../packages/cli/src/engine/open-engine.ts';
+import { openContainer } from '../../packages/cli/src/engine/open-engine.ts';
 import type { Container, ContainerEngine, ContainerOptions } from '../support/engine/containers.ts';
 import { DockerEngine } from '../support/engine/docker.ts';
 import { sharedEngine } from '../support/engine/shared.ts';
@@ -227,20 +227,22 @@ requireSystem('docker')('finding the Docker engine', () => {
 
   afterAll(() => container?.remove());
 
+  const opened = (env: NodeJS.ProcessEnv) => openContainer('docker', container.name, { env });
+
   it('speaks to the socket that DOCKER_HOST names', async () => {
-    const engine = await openEngine('docker', { env: real.env });
+    const { engine, info } = await opened(real.env);
     expect(engine.way).toBe('api');
-    expect(await engine.inspectContainer(container.name)).toMatchObject({ id: container.id });
+    expect(info).toMatchObject({ id: container.id });
   });
 
   it('speaks to the socket of the context that the docker command made', async () => {
     const { DOCKER_HOST: host, ...others } = real.env;
     const env = { ...others, DOCKER_CONFIG: await tempDir() };
     await real.runOk(['context', 'create', 'mine', '--docker', `host=${host}`], { env });
-    const chosen = await openEngine('docker', { env: { ...env, DOCKER_CONTEXT: 'mine' } });
-    expect(chosen).toMatchObject({ way: 'api', socketPath: real.socketPath });
+    const expected = { engine: { way: 'api', socketPath: real.socketPath } };
+    expect(await opened({ ...env, DOCKER_CONTEXT: 'mine' })).toMatchObject(expected);
     await real.runOk(['context', 'use', 'mine'], { env: { ...env, DOCKER_HOST: '' } });
-    expect(await openEngine('docker', { env })).toMatchObject({ way: 'api', socketPath: real.socketPath });
+    expect(await opened(env)).toMatchObject(expected);
   });
 
   it('uses the command for an engine behind TCP', async () => {
@@ -253,20 +255,20 @@ requireSystem('docker')('finding the Docker engine', () => {
     await once(relay, 'listening');
     onTestFinished(() => void relay.close());
     const host = `tcp://127.0.0.1:${(relay.address() as AddressInfo).port}`;
-    const engine = await openEngine('docker', { env: { ...real.env, DOCKER_HOST: host } });
+    const { engine, info } = await opened({ ...real.env, DOCKER_HOST: host });
     expect(engine.way).toBe('command');
-    expect(await engine.inspectContainer(container.name)).toMatchObject({ id: container.id });
+    expect(info).toMatchObject({ id: container.id });
   });
 
   it('uses the command when nothing answers at the socket, and reports what that says', async () => {
     const env = { ...real.env, DOCKER_HOST: `unix://${join(await tempDir(), 'none.sock')}` };
-    const engine = await openEngine('docker', { env });
-    expect(engine.way).toBe('command');
-    await expect(engine.ping()).rejects.toMatchObject({ code: 'ENGINE_UNREACHABLE' });
-    await expect(openEngine('docker', { env, way: 'api' })).rejects.toMatchObject({
-      code: 'ENGINE_UNREACHABLE',
-      why: 'there is no such socket',
-    });
+    const noSocket = { code: 'ENGINE_UNREACHABLE', why: 'there is no such socket' };
+    const byCommand = await opened(env).catch((error: unknown) => error);
+    expect(byCommand).toMatchObject({ code: 'ENGINE_UNREACHABLE' });
+    expect(byCommand).not.toMatchObject(noSocket);
+    await expect(openContainer('docker', container.name, { env, way: 'api' })).rejects.toMatchObject(
+      noSocket,
+    );
   });
 
   it('says that the command is missing', async () => {

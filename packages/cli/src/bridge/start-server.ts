@@ -60,7 +60,11 @@ export async function startServer(target: Target, options: StartOptions): Promis
     if (Buffer.isBuffer(found)) throw await notStarted(target, exec, options.runtime, found, stderr);
     if (found.runtime === 'none') throw noRuntime(target, options.runtime);
     if (found.noise.length > 0) options.log(`target printed ${found.noise.length} bytes first`, 'debug');
-    exec.stdin.write(serverPayload(found.runtime, await options.config(), serverSource(found.runtime)));
+    clearTimeout(late); // the host may take its own time
+    const config = await options.config();
+    // The line may have been there before anybody gave up, and the host's part can't be interrupted.
+    patience.signal.throwIfAborted();
+    exec.stdin.write(serverPayload(found.runtime, config, serverSource(found.runtime)));
     return { exec, runtime: found.runtime, stderr };
   } catch (error) {
     exec.kill();

@@ -115,7 +115,10 @@ export class Daemon {
   async #bridgeOnce(ready: () => void): Promise<string> {
     await this.#target.check();
     const launched = await launchServer(this.#target, this.#options.runtime);
-    const { Bridge, findHostAgents, Tidying } = await import('./attach.ts');
+    const { Bridge, findHostAgents, Tidying } = await import('./attach.ts').catch((error: unknown) => {
+      launched.kill(); // a package that is just being replaced
+      throw error;
+    });
     this.#tidying ??= new Tidying();
     this.#agents ??= findHostAgents(this.#options, this.#say).then((found) => {
       this.#agentWarnings = found.warnings;

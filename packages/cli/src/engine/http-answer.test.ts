@@ -69,8 +69,10 @@ describe('AnswerReader', () => {
   });
 
   it('refuses what is no answer, or too long', () => {
-    expect(() => read('SSH-2.0-OpenSSH\r\n\r\n')).toThrow('no HTTP');
-    expect(() => read('x'.repeat(70_000))).toThrow('no HTTP');
+    expect(() => read('SSH-2.0-OpenSSH\r\n', 1)).toThrow('no HTTP');
+    expect(() => read('HTTP/1.1 OK\r\n\r\n')).toThrow('no HTTP');
+    expect(() => read(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(70_000)}`)).toThrow('no HTTP');
+    expect(() => read(chunked(['half']).replace('half', 'half of it'), 1)).toThrow('longer than it said');
     expect(() => read('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n')).toThrow('no size');
     expect(() => read(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${'1'.repeat(2_000)}`)).toThrow(
       'no end',

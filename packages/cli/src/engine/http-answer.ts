@@ -7,6 +7,7 @@ export interface HttpAnswer {
 /** Engines send a dozen short headers. */
 const MAX_HEAD_BYTES = 65_536;
 const MAX_LINE_BYTES = 1_024;
+const START_OF_HEAD = 'HTTP/1.';
 const END_OF_HEAD = '\r\n\r\n';
 
 /** What is expected next of an answer. */
@@ -54,8 +55,11 @@ export class AnswerReader {
         return this.#takeSize();
       case 'piece':
         return this.#takeBody('piece-end');
-      case 'piece-end':
-        return this.#takeLine('size') !== undefined;
+      case 'piece-end': {
+        const line = this.#takeLine('size');
+        if (line) throw new Error('a piece of the answer is longer than it said');
+        return line !== undefined;
+      }
       case 'trailer': {
         const line = this.#takeLine('trailer');
         if (line === '') this.#expected = 'nothing';
@@ -67,6 +71,9 @@ export class AnswerReader {
   }
 
   #takeHead(): boolean {
+    // Whoever speaks otherwise may well wait for an answer: its first bytes tell.
+    const start = this.#pending.toString('latin1', 0, START_OF_HEAD.length);
+    if (!START_OF_HEAD.startsWith(start)) throw new Error('what it sent is no HTTP');
     const end = this.#pending.indexOf(END_OF_HEAD);
     if (end < 0) {
       if (this.#pending.length > MAX_HEAD_BYTES) throw new Error('what it sent is no HTTP');

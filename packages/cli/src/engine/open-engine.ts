@@ -4,49 +4,33 @@ import { ApiEngine } from './api-engine.ts';
 import { type DiscoveryOptions, discoverEndpoint } from './endpoint.ts';
 import type { ContainerInfo, Engine, EngineKind, EngineWay } from './engine.ts';
 
-/** Options for `openEngine`. */
+/** Options for `openContainer`. */
 export interface OpenEngineOptions extends DiscoveryOptions {
   /** Forces one way. */
   way?: EngineWay;
   log?: LogCallback;
 }
 
-/**
- * The engine as the person's own command would find it: over its API where that answers, else through its
- * command. Whether the command's engine answers shows at the first use.
- */
-export async function openEngine(kind: EngineKind, options: OpenEngineOptions = {}): Promise<Engine> {
-  return (await open(kind, options, (engine) => engine.ping())).engine;
+/** A container, and the engine that it is in. */
+export interface OpenedContainer {
+  engine: Engine;
+  info: ContainerInfo;
 }
 
-/** The engine, found like `openEngine` does, and a container in it: the look at that shows whether the API answers. */
+/**
+ * A container in the engine that the person's own command would find: over the API where that answers,
+ * which the look at the container shows, else through the command.
+ */
 export async function openContainer(
   kind: EngineKind,
   nameOrId: string,
   options: OpenEngineOptions = {},
-): Promise<{ engine: Engine; info: ContainerInfo }> {
-  const look = (engine: Engine) => engine.inspectContainer(nameOrId);
-  const { engine, answer } = await open(kind, options, async (api) => {
-    // An error counts if the engine answers at all; it is then the outcome, not a reason for the other way.
-    const [outcome] = await Promise.allSettled([look(api)]);
-    if (outcome.status === 'rejected' && isUnreachable(outcome.reason)) throw outcome.reason;
-    if (outcome.status === 'rejected') await api.ping();
-    return outcome;
-  });
-  if (answer?.status === 'rejected') throw answer.reason;
-  return { engine, info: answer?.value ?? (await look(engine)) };
-}
-
-/** The way to an engine, with the API's answer to the first question where it is the API. */
-async function open<T>(
-  kind: EngineKind,
-  options: OpenEngineOptions,
-  ask: (engine: ApiEngine) => Promise<T>,
-): Promise<{ engine: Engine; answer?: T }> {
+): Promise<OpenedContainer> {
   const { way, log = noLog } = options;
-  const command = async () => {
+  const command = async (): Promise<OpenedContainer> => {
     const { CommandEngine } = await import('./command-engine.ts'); // seldom needed
-    return { engine: new CommandEngine(kind, options.env ? { env: options.env } : {}) };
+    const engine = new CommandEngine(kind, options.env ? { env: options.env } : {});
+    return { engine, info: await engine.inspectContainer(nameOrId) };
   };
   if (way === 'command') return command();
   const endpoint = await discoverEndpoint(kind, options);
@@ -57,14 +41,22 @@ async function open<T>(
   }
   const engine = new ApiEngine(kind, endpoint.socketPath);
   try {
-    const answer = await ask(engine);
+    const info = await engine.inspectContainer(nameOrId);
     log(`${kind}: using the API at ${endpoint.socketPath} (${endpoint.from})`, 'debug');
-    return { engine, answer };
+    return { engine, info };
   } catch (error) {
-    if (way === 'api') throw error;
+    // An engine that answers at all is the right one, whatever it says of the container.
+    if (way === 'api' || (!isUnreachable(error) && (await answers(engine)))) throw error;
     log(`${kind}: using its command, since ${endpoint.socketPath} does not answer`, 'debug');
     return command();
   }
+}
+
+function answers(engine: ApiEngine): Promise<boolean> {
+  return engine.ping().then(
+    () => true,
+    () => false,
+  );
 }
 
 function isUnreachable(error: unknown): boolean {

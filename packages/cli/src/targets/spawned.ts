@@ -1,30 +1,24 @@
 import { spawn } from 'node:child_process';
+import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { type SocketPair, socketPair } from '@gpg-bridge/core/io/socket-pair';
+import { asViewSocket } from '@gpg-bridge/core/io/view-socket';
 import { endChild } from '../engine/end-child.ts';
 import type { ExecStream, ExitInfo } from '../engine/engine.ts';
 
 /** Runs a program of this machine as an ExecStream. */
-export async function spawnExec(
+export function spawnExec(
   program: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<ExecStream> {
-  const pair = await ownPair();
   return new Promise((resolve, reject) => {
     // A group of its own: Ctrl-C in the terminal that started a bridge is not for the bridge's children.
-    const child = spawn(program, args, {
-      env,
-      stdio: pair ? [pair.far, pair.far, 'pipe'] : 'pipe',
-      detached: true,
-    });
-    pair?.far.destroy(); // the child has its own by now
+    const child = spawn(program, args, { env, stdio: 'pipe', detached: true });
     const exited = new Promise<ExitInfo>((done) => {
       child.once('close', (status, signal) => done({ status, signal }));
     });
     child.once('error', (error: NodeJS.ErrnoException) => {
-      pair?.near.destroy();
       reject(
         new BridgeError('TARGET_NOT_FOUND', {
           what: `can't run ${program}`,
@@ -34,23 +28,18 @@ export async function spawnExec(
         }),
       );
     });
+    // Comes before anything is read from the program.
     child.once('spawn', () => {
-      const stdin = pair?.near ?? child.stdin!;
-      const stdout = pair?.near ?? child.stdout!;
+      const { stdin, stderr } = child;
+      const stdout = asViewSocket(child.stdout as Socket);
       stdin.on('error', () => {}); // the program may be gone already: `exited` tells
       const kill = () => {
         endChild(child);
-        pair?.near.destroy();
+        stdout.destroy();
       };
-      resolve({ stdin, stdout, stderr: child.stderr!, exited, kill });
+      resolve({ stdin, stdout, stderr, exited, kill });
     });
   });
-}
-
-/** A pair of our own is read with less effort than Node's pipes; where it can't be had, those do. */
-async function ownPair(): Promise<SocketPair | undefined> {
-  if (process.platform === 'win32') return undefined; // a child can't inherit one there
-  return socketPair().catch(() => undefined);
 }
 
 const FIRST_PAUSE_MS = 500;

@@ -47,6 +47,28 @@ describe('a socket that hands out views', () => {
     expect(got.bytes().equals(sent)).toBe(true);
   });
 
+  it('stays paused when the sink pauses at what was read before', async () => {
+    const [near, far] = await socketPair();
+    const [clock, clockFar] = await socketPair();
+    far.write('early');
+    await once(near, 'readable');
+    const got = collect();
+    takeViews(near, (view) => {
+      got.sink(view);
+      near.pause();
+    });
+    await got.reached(5);
+    for (let turn = 0; turn < 3; turn++) {
+      far.write('late');
+      clockFar.write('x');
+      await readExactly(clock, 1); // by now the others would have been read, too
+    }
+    expect(String(got.bytes())).toBe('early');
+    near.resume();
+    await got.reached(17);
+    expect(String(got.bytes())).toBe('earlylatelatelate');
+  });
+
   it('hands out what was read before, and put back, first', async () => {
     const [near, far] = await socketPair();
     far.write('first line\nsecond ');

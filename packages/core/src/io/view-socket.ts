@@ -38,18 +38,18 @@ interface Insides {
 }
 
 /**
- * An accepted socket as a ViewSocket. A server has no option for that, so the handle moves from the one to
- * the other; where Node does not show one, the socket stays what it is and works as well, if slower.
- * Nothing may have been read from it, and it is not to be used any more.
+ * A socket that Node made, for a server or for a child process, as a ViewSocket. Neither has an option for
+ * that, so the handle moves from the one to the other; where Node does not show one, the socket stays what it
+ * is and works as well, if slower. Nothing may have been read from it, and it is not to be used any more.
  */
-export function asViewSocket(accepted: Socket): Socket {
-  const insides = accepted as unknown as Insides;
+export function asViewSocket(made: Socket): Socket {
+  const insides = made as unknown as Insides;
   const handle = insides._handle;
-  if (typeof handle?.useUserBuffer !== 'function' || accepted.readableLength > 0) return accepted;
+  if (typeof handle?.useUserBuffer !== 'function' || made.readableLength > 0) return made;
   insides._handle = null;
-  const { allowHalfOpen } = accepted;
+  const { allowHalfOpen } = made;
   const socket = new ViewSocket({ handle, allowHalfOpen });
-  // Its server counts it among its connections until then.
-  socket.once('close', () => accepted.destroy());
+  // Its server counts it among its connections until then, its child process among its streams.
+  socket.once('close', () => made.destroy());
   return socket;
 }

@@ -54,9 +54,17 @@ export class ViewOutlet {
   }
 
   #drain(sink: ViewSink): void {
-    for (let chunk: Buffer | null; this.#next === sink && (chunk = this.source.read()) !== null; )
+    const wasPaused = this.source.isPaused();
+    // By its length: to read from a socket that has nothing would begin to read again, paused or not.
+    while (this.#next === sink && this.source.readableLength > 0) {
+      const chunk = this.source.read() as Buffer | null;
+      if (chunk === null) break;
       sink(chunk);
-    if (this.#next === sink) this.#switch(sink);
+    }
+    if (this.#next !== sink) return;
+    // A sink that has had enough already says when it goes on.
+    if (this.source.isPaused() && !wasPaused) this.#sink = sink;
+    else this.#switch(sink);
   }
 
   #switch(sink: ViewSink): void {

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { type Block, type BlockKind, BlockScanner } from '../assuan/block-scanner.ts';
 import { standInGreeting } from '../assuan/stand-in.ts';
 import { BridgeError, toBridgeError } from '../errors.ts';
-import { takeViews } from '../io/view-source.ts';
+import { leaveViews, takeViews } from '../io/view-source.ts';
 import { writeText } from '../io/write-text.ts';
 import type { LogCallback } from '../log.ts';
 import { REQUEST_TABLE, type RequestEvent, type RequestState } from '../machine/request-table.ts';
@@ -81,6 +81,7 @@ export class ClientSession {
     this.#scanner = new BlockScanner({ maxBlock: options.maxBlockBytes });
     this.#end = new SessionEnd(this.machine, {
       steps: [
+        () => leaveViews(this.#socket, this.#take),
         () => this.#socket.removeAllListeners(),
         () => this.#socket.on('error', () => {}),
         () => this.#closeSocket(),
@@ -121,7 +122,7 @@ export class ClientSession {
 
   #attach(): void {
     let cause: Error | undefined;
-    takeViews(this.#socket, (view) => this.#received(Buffer.from(view)));
+    takeViews(this.#socket, this.#take);
     this.#socket.on('end', () => this.#clientEnded());
     this.#socket.on('error', (error) => {
       cause = error; // `close` follows, and decides
@@ -150,6 +151,8 @@ export class ClientSession {
       last: false,
     });
   }
+
+  readonly #take = (view: Buffer): void => this.#received(Buffer.from(view));
 
   #received(chunk: Buffer): void {
     this.#scanner.push(chunk);
