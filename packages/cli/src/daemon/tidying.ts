@@ -12,7 +12,10 @@ const QUIET_MS = 3_000;
  * collect once nothing more is asked for: its pages would stay until the next burst, maybe for ever.
  */
 export class Tidying implements SessionWatcher {
+  /** Since memory was given back last. */
   #sessions = 0;
+  #sessionsAtLastLook = 0;
+  #busy = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -23,14 +26,26 @@ export class Tidying implements SessionWatcher {
   /** A session begins. */
   began(): void {
     this.#sessions += 1;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#busy = true;
   }
 
   /** The last session has ended. */
   quiet(): void {
-    if (this.#sessions < MANY_SESSIONS) return;
+    this.#busy = false;
+    if (this.#sessions < MANY_SESSIONS || this.#timer) return;
+    this.#lookLater();
+  }
+
+  /** One timer for a whole burst: a session costs no more than being counted. */
+  #lookLater(): void {
+    this.#sessionsAtLastLook = this.#sessions;
     this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      if (this.#busy) return; // the end of the last session begins anew
+      if (this.#sessions > this.#sessionsAtLastLook) {
+        this.#lookLater();
+        return;
+      }
       this.#sessions = 0;
       this.collect();
     }, this.quietMs).unref();

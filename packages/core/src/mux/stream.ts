@@ -251,7 +251,8 @@ export class MuxStream extends Duplex {
     }
     this.#consumer = undefined;
     consumer.ended();
-    this.destroy();
+    // The Duplex was not used, so there is nothing of it to be destroyed.
+    this.emit('close');
   }
 
   #sayDrained(): void {
