@@ -5,7 +5,7 @@ import type { SessionWatcher } from '../bridge/journal.ts';
 /** After fewer sessions than this there is too little to give back. */
 const MANY_SESSIONS = 500;
 /** Nobody is kept waiting by a collection when nobody has come for this long. */
-const QUIET_MS = 3_000;
+const QUIET_MS = 2_000;
 
 /**
  * Gives memory back after a burst of sessions. They leave nothing but garbage, which V8 is in no hurry to
