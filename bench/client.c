@@ -217,22 +217,12 @@ static void echo(int to, int from, long n, size_t answer_bytes) {
 }
 
 static void pipe_echo(char **argv) {
-  int to[2], from[2];
-  if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) die("pipe");
-  pid_t child = fork();
-  if (child < 0) die("fork");
-  if (!child) {
-    dup2(to[0], 0);
-    dup2(from[1], 1);
-    execvp(argv[2], argv + 2);
-    die(argv[2]);
-  }
-  close(to[0]);
-  close(from[1]);
-  echo(to[1], from[0], 1, sizeof COMMAND - 1); /* the command has to start first */
+  int to, from;
+  pid_t child = run_piped(argv + 2, &to, &from);
+  echo(to, from, 1, sizeof COMMAND - 1); /* the command has to start first */
   sample_count = 0;
-  echo(to[1], from[0], atol(argv[0]), sizeof COMMAND - 1);
-  close(to[1]);
+  echo(to, from, atol(argv[0]), sizeof COMMAND - 1);
+  close(to);
   waitpid(child, NULL, 0);
 }
 

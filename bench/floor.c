@@ -9,12 +9,10 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "wire.h"
@@ -132,20 +130,9 @@ static void serve(char **argv) {
 }
 
 static void host(char **argv) {
-  int to[2], from[2];
-  if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC)) die("pipe");
-  pid_t child = fork();
-  if (child < 0) die("fork");
-  if (!child) {
-    dup2(to[0], 0);
-    dup2(from[1], 1);
-    execvp(argv[2], argv + 2);
-    die(argv[2]);
-  }
-  close(to[0]);
-  close(from[1]);
-  carrier.fd = from[0];
-  carry(&carrier, to[1], -1, argv[0]);
+  int to;
+  run_piped(argv + 2, &to, &carrier.fd);
+  carry(&carrier, to, -1, argv[0]);
 }
 
 static void exec_stream(char **argv) {

@@ -2,6 +2,7 @@
 #include "wire.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,24 @@ void write_all(int fd, const void *bytes, size_t count) {
     at += n;
     count -= n;
   }
+}
+
+int run_piped(char **argv, int *to, int *from) {
+  int in[2], out[2];
+  if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC)) die("pipe");
+  int child = fork();
+  if (child < 0) die("fork");
+  if (!child) {
+    dup2(in[0], 0);
+    dup2(out[1], 1);
+    execvp(argv[0], argv);
+    die(argv[0]);
+  }
+  close(in[0]);
+  close(out[1]);
+  *to = in[1];
+  *from = out[0];
+  return child;
 }
 
 int start_exec(const char *engine, const char *id) {

@@ -21,6 +21,9 @@ int listen_at(const char *path);
 
 void write_all(int fd, const void *bytes, size_t count);
 
+/* Runs a command; `to` is its standard input, `from` its standard output. Returns its process id. */
+int run_piped(char **argv, int *to, int *from);
+
 /* Starts an exec that an engine has made, and returns its stream. */
 int start_exec(const char *engine, const char *id);
 /* Bytes that an engine puts before each piece of output: stream, three zeros, length. */
