@@ -59,7 +59,7 @@ const FACTS: Record<Runtime, RuntimeFacts> = {
     ].join('')}'`,
   },
   python: {
-    check: 'python3 -ISc "import sys,selectors,socket,subprocess;sys.exit(sys.version_info<(3,6))"',
+    check: 'python3 -ISc "import sys,select,socket,subprocess;sys.exit(sys.version_info<(3,6))"',
     loader: `exec python3 -ISBc '${[
       'import os,time',
       'def g(n):',
