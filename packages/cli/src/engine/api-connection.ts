@@ -1,9 +1,8 @@
 import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { ViewSocket } from '@gpg-bridge/core/io/view-socket';
 import type { EngineKind } from './engine.ts';
-import { AnswerReader } from './http-answer.ts';
 
 /** What the engine answered to one request. */
 export interface ApiAnswer {
@@ -33,45 +32,16 @@ export class ApiConnection {
   ) {}
 
   /** One request and its whole answer, whatever its status. */
-  request(method: 'GET' | 'POST', path: string, body?: unknown): Promise<ApiAnswer> {
-    return new Promise((resolve, reject) => {
-      const text = requestText(method, path, body);
-      const socket = connect(this.socketPath);
-      const reader = new AnswerReader(MAX_ANSWER_BYTES);
-      let failure: Error | undefined;
-      let hasBegun = false;
-      const answered = (answer: ReturnType<AnswerReader['push']>) => {
-        if (!answer) return;
-        resolve({ status: answer.status, body: parseJson(answer.body.toString()) });
-        socket.destroy();
-      };
-      socket.setTimeout(this.answerTimeoutMs, () =>
-        socket.destroy(new Error(`it did not answer within ${this.answerTimeoutMs / 1000} s`)),
-      );
-      socket.on('data', (chunk: Buffer) => {
-        hasBegun = true;
-        try {
-          answered(reader.push(chunk));
-        } catch (error) {
-          socket.destroy(error as Error);
-        }
-      });
-      socket.on('end', () => answered(reader.end()));
-      socket.on('error', (error) => {
-        failure = error;
-      });
-      socket.on('close', () => {
-        failure ??= new Error('it closed the connection');
-        reject(hasBegun ? unfinished(this.kind, failure) : this.unreachable(failure));
-      });
-      socket.write(text);
-    });
+  async request(method: 'GET' | 'POST', path: string, body?: unknown): Promise<ApiAnswer> {
+    const sent = await this.send(method, path, body);
+    return readAnswer(await this.responseTo(sent), this.kind);
   }
 
   /** A request whose answer goes on and on; resolves once it has begun. */
   async stream(path: string): Promise<IncomingMessage> {
     const sent = await this.send('GET', path);
     const response = await this.responseTo(sent);
+    sent.setTimeout(0);
     if (response.statusCode === 200) return response;
     throw unexpectedAnswer(this.kind, 'the request for events', await readAnswer(response, this.kind));
   }
@@ -95,7 +65,7 @@ export class ApiConnection {
     body?: unknown,
     headers: Record<string, string> = {},
   ): Promise<ClientRequest> {
-    const { request } = await import('node:http'); // whoever only asks something does without
+    const { request } = await import('node:http'); // status and a second up ask no engine
     const payload = body === undefined ? undefined : JSON.stringify(body);
     const options: RequestOptions = {
       // One that is upgraded carries a bridge: what it reads is handed over without buffers between.
@@ -120,10 +90,7 @@ export class ApiConnection {
 
   private responseTo(sent: ClientRequest): Promise<IncomingMessage> {
     return new Promise((resolve, reject) => {
-      sent.once('response', (response) => {
-        sent.setTimeout(0);
-        resolve(response);
-      });
+      sent.once('response', resolve);
       sent.on('error', (error) => reject(this.unreachable(error)));
     });
   }
@@ -189,17 +156,6 @@ function unfinished(kind: EngineKind, cause: Error): BridgeError {
     fix: `See whether ${kind} is being stopped, and try again.`,
     cause,
   });
-}
-
-/** A request as it goes over the socket, with its body as JSON. */
-function requestText(method: string, path: string, body: unknown): string {
-  if (!/^[\x21-\x7e]+$/.test(path)) throw new Error('a path has characters that it may not have');
-  const payload = body === undefined ? '' : JSON.stringify(body);
-  const length = Buffer.byteLength(payload);
-  const described = body === undefined ? [] : ['Content-Type: application/json', `Content-Length: ${length}`];
-  return [`${method} ${path} HTTP/1.1`, 'Host: engine', 'Connection: close', ...described, '', payload].join(
-    '\r\n',
-  );
 }
 
 function parseJson(text: string): unknown {
