@@ -6,21 +6,24 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'unit', include: ['packages/*/src/**/*.test.ts', 'test/core/**/*.test.ts'] },
+        test: {
+          name: 'unit',
+          include: ['packages/*/{src,test}/**/*.test.ts', 'test/integration/**/*.test.ts'],
+        },
       },
       {
         extends: true,
         test: {
           name: 'system',
           include: ['test/system/**/*.test.ts'],
-          globalSetup: ['test/support/engine/global-setup.ts'],
+          globalSetup: ['packages/test-support/src/engine/global-setup.ts'],
           // Engines and editors are slow on a busy machine; images are built in a hook the first time.
           testTimeout: 180_000,
           hookTimeout: 600_000,
         },
       },
     ],
-    reporters: ['default', './test/support/requirements-reporter.ts'],
+    reporters: ['default', './packages/test-support/src/requirements-reporter.ts'],
     // Most of a test is waiting for other programs, so there may be more workers than cores.
     maxWorkers: 4,
     testTimeout: 60_000,

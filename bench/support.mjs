@@ -7,11 +7,11 @@ export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 /** What the benchmark shares with the tests: homes, engines, an sshd; and the launcher of the servers. */
 const SHARED = `
-  export { GnupgHome } from './test/support/gnupg-home.ts';
-  export { SshServer, SSH_HOST } from './test/support/sshd.ts';
-  export { DockerEngine } from './test/support/engine/docker.ts';
-  export { run, runOk } from './test/support/process.ts';
-  export { launcherCommand, serverPayload, parseLauncherLine } from './packages/socket-server/src/launch.ts';
+  export { GnupgHome } from './packages/test-support/src/gnupg-home.ts';
+  export { SshServer, SSH_HOST } from './packages/test-support/src/sshd.ts';
+  export { DockerEngine } from './packages/test-support/src/engine/docker.ts';
+  export { run, runOk } from './packages/test-support/src/process.ts';
+  export { launcherCommand, serverPayload, parseLauncherLine } from './packages/socket-server/src/launch/launch.ts';
 `;
 
 /** The tests' helpers register their own cleaning up; here whoever makes a thing also removes it. */

@@ -27,12 +27,13 @@ await Promise.all([
   build({
     ...common,
     target: 'node18',
-    entryPoints: [`${servers}/main.ts`],
+    entryPoints: [`${servers}/node/main.ts`],
     outfile: `${dist}/servers/server.cjs`,
     format: 'cjs',
     minify: true,
   }),
-  ...['server.pl', 'server.py'].map((name) => copyFile(`${servers}/${name}`, `${dist}/servers/${name}`)),
+  copyFile(`${servers}/perl/server.pl`, `${dist}/servers/server.pl`),
+  copyFile(`${servers}/python/server.py`, `${dist}/servers/server.py`),
   buildCommand(),
   build({
     ...common,

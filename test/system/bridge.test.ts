@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
+import { personWithContainer, processesInside, signInside, type Up } from '@gpg-bridge/test-support/bridged';
+import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
+import type { ImageName } from '@gpg-bridge/test-support/engine/images';
+import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { LARGE_KEYRING_KEYS, largeKeyring } from '@gpg-bridge/test-support/large-keyring';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { personWithContainer, processesInside, signInside, type Up } from '../support/bridged.ts';
-import type { ContainerEngine } from '../support/engine/containers.ts';
-import type { ImageName } from '../support/engine/images.ts';
-import { sharedEngine } from '../support/engine/shared.ts';
-import { LARGE_KEYRING_KEYS, largeKeyring } from '../support/large-keyring.ts';
-import { requireSystem } from '../support/requirements.ts';
-import { tempDir } from '../support/temp.ts';
 
 requireSystem('docker')('gpg-bridge with a Docker container', () => {
   let docker: ContainerEngine;

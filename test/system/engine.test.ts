@@ -3,6 +3,15 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { buffer, text } from 'node:stream/consumers';
+import type {
+  Container,
+  ContainerEngine,
+  ContainerOptions,
+} from '@gpg-bridge/test-support/engine/containers';
+import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
+import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { ApiEngine } from '../../packages/cli/src/engine/api-engine.ts';
 import { CommandEngine } from '../../packages/cli/src/engine/command-engine.ts';
@@ -13,11 +22,6 @@ import type {
   EngineKind,
 } from '../../packages/cli/src/engine/engine.ts';
 import { openContainer } from '../../packages/cli/src/engine/open-engine.ts';
-import type { Container, ContainerEngine, ContainerOptions } from '../support/engine/containers.ts';
-import { DockerEngine } from '../support/engine/docker.ts';
-import { sharedEngine } from '../support/engine/shared.ts';
-import { requireSystem } from '../support/requirements.ts';
-import { tempDir } from '../support/temp.ts';
 
 const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
 

@@ -1,7 +1,7 @@
+import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { joinHomes } from '@gpg-bridge/test-support/proxied-homes';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { expect, it, onTestFinished } from 'vitest';
-import { sharedEngine } from '../support/engine/shared.ts';
-import { joinHomes } from '../support/proxied-homes.ts';
-import { requireSystem } from '../support/requirements.ts';
 
 // The stdio carrier meets GnuPG 2.4 in the other suites; this is the carrier of VS Code.
 requireSystem('docker')('GnuPG 2.4 behind both proxies', () => {

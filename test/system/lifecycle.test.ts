@@ -1,11 +1,11 @@
+import { crashAgent } from '@gpg-bridge/test-support/agent-processes';
+import { personWithContainer, processesInside, signInside, type Up } from '@gpg-bridge/test-support/bridged';
+import { Person } from '@gpg-bridge/test-support/cli';
+import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
+import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
+import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { crashAgent } from '../support/agent-processes.ts';
-import { personWithContainer, processesInside, signInside, type Up } from '../support/bridged.ts';
-import { Person } from '../support/cli.ts';
-import type { ContainerEngine } from '../support/engine/containers.ts';
-import { DockerEngine } from '../support/engine/docker.ts';
-import { sharedEngine } from '../support/engine/shared.ts';
-import { requireSystem } from '../support/requirements.ts';
 
 const SERVER = 'gpg-bridge*';
 

@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises';
+import { personWithContainer, type Up } from '@gpg-bridge/test-support/bridged';
+import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
+import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { run, runOk } from '@gpg-bridge/test-support/process';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
+import { SshServer } from '@gpg-bridge/test-support/sshd';
 import { beforeAll, expect, it } from 'vitest';
-import { personWithContainer, type Up } from '../support/bridged.ts';
-import type { ContainerEngine } from '../support/engine/containers.ts';
-import { sharedEngine } from '../support/engine/shared.ts';
-import { run, runOk } from '../support/process.ts';
-import { requireSystem } from '../support/requirements.ts';
-import { startSshAgent } from '../support/ssh-agent.ts';
-import { SshServer } from '../support/sshd.ts';
 
 requireSystem('docker', 'sshd')('the ssh-agent in a container', () => {
   let docker: ContainerEngine;

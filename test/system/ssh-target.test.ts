@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs';
 import { delimiter } from 'node:path';
+import type { Up } from '@gpg-bridge/test-support/bridged';
+import { Person } from '@gpg-bridge/test-support/cli';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { SSH_HOST, SshServer } from '@gpg-bridge/test-support/sshd';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, it, onTestFinished } from 'vitest';
-import type { Up } from '../support/bridged.ts';
-import { Person } from '../support/cli.ts';
-import { requireSystem } from '../support/requirements.ts';
-import { writeScript } from '../support/script.ts';
-import { SSH_HOST, SshServer } from '../support/sshd.ts';
-import { tempDir } from '../support/temp.ts';
 
 requireSystem('sshd')('a target over ssh', () => {
   /** A person whose ssh knows the test's server by name. */

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { SSH_HOST, SshServer } from '@gpg-bridge/test-support/sshd';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { requireSystem } from '../support/requirements.ts';
-import { SSH_HOST, SshServer } from '../support/sshd.ts';
 
 requireSystem('sshd')('the sshd of the tests', () => {
   let server: SshServer;

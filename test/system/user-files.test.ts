@@ -1,10 +1,10 @@
+import { personWithContainer, processesInside, signInside } from '@gpg-bridge/test-support/bridged';
+import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
+import type { ImageName } from '@gpg-bridge/test-support/engine/images';
+import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { beforeAll, expect, it } from 'vitest';
-import { personWithContainer, processesInside, signInside } from '../support/bridged.ts';
-import type { ContainerEngine } from '../support/engine/containers.ts';
-import type { ImageName } from '../support/engine/images.ts';
-import { sharedEngine } from '../support/engine/shared.ts';
-import { requireSystem } from '../support/requirements.ts';
-import { startSshAgent } from '../support/ssh-agent.ts';
 
 const GPG_CONF = '# mine\nno-greeting\nkeyid-format long\n';
 const AGENT_CONF = '# mine too\ndefault-cache-ttl 77\nmax-cache-ttl 99\n';

@@ -1,4 +1,4 @@
-import { fakeMemento } from '@gpg-bridge/vscode-shared/testing/fake-vscode';
+import { fakeMemento } from '@gpg-bridge/test-support/fake-vscode';
 import { describe, expect, it } from 'vitest';
 import { type Answer, Consent } from './consent.ts';
 

@@ -1,5 +1,5 @@
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { GnupgHome } from '../../../test/support/gnupg-home.ts';
 import { listHostKeys, parseKeys } from './host-keys.ts';
 
 describe('listHostKeys', () => {

@@ -1,4 +1,4 @@
-import { FakeVsCode, fakeMemento } from '@gpg-bridge/vscode-shared/testing/fake-vscode';
+import { FakeVsCode, fakeMemento } from '@gpg-bridge/test-support/fake-vscode';
 import { describe, expect, it } from 'vitest';
 import type { QuickPickItem } from 'vscode';
 import { Consent } from './consent.ts';

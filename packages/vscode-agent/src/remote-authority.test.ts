@@ -1,4 +1,4 @@
-import { FakeVsCode } from '@gpg-bridge/vscode-shared/testing/fake-vscode';
+import { FakeVsCode } from '@gpg-bridge/test-support/fake-vscode';
 import { describe, expect, it } from 'vitest';
 import { labelOf, remoteOf } from './remote-authority.ts';
 

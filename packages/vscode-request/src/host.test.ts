@@ -1,6 +1,6 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { FakeVsCode } from '@gpg-bridge/test-support/fake-vscode';
 import { HOST_COMMANDS, reply } from '@gpg-bridge/vscode-shared/contract';
-import { FakeVsCode } from '@gpg-bridge/vscode-shared/testing/fake-vscode';
 import { describe, expect, it } from 'vitest';
 import { Host } from './host.ts';
 

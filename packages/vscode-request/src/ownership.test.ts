@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { lstat, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { tempDir } from '../../../test/support/temp.ts';
 import { findOwner } from './owner-socket.ts';
 import { Ownership, type OwnershipOptions, type Role } from './ownership.ts';
 

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { FakeVsCode, fakeContext, fakeMemento } from '@gpg-bridge/vscode-shared/testing/fake-vscode';
+import { FakeVsCode, fakeContext, fakeMemento } from '@gpg-bridge/test-support/fake-vscode';
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { makeOpenPgpKey } from '@gpg-bridge/test-support/openpgp-keys';
+import { runOk } from '@gpg-bridge/test-support/process';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { GnupgHome } from '../../../test/support/gnupg-home.ts';
-import { makeOpenPgpKey } from '../../../test/support/openpgp-keys.ts';
-import { runOk } from '../../../test/support/process.ts';
 import { wireAgent } from '../../vscode-agent/src/wiring.ts';
 import { wireRequest } from './wiring.ts';
 

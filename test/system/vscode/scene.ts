@@ -2,11 +2,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { CodeServer, installVsCode, type VsCodeRelease } from '@gpg-bridge/test-support/code-server';
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { run, runOk } from '@gpg-bridge/test-support/process';
+import { makeTempDir } from '@gpg-bridge/test-support/temp';
 import { vi } from 'vitest';
-import { CodeServer, installVsCode, type VsCodeRelease } from '../../support/code-server.ts';
-import { GnupgHome } from '../../support/gnupg-home.ts';
-import { run, runOk } from '../../support/process.ts';
-import { makeTempDir } from '../../support/temp.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 

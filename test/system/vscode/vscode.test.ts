@@ -5,10 +5,10 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ask } from '@gpg-bridge/core/assuan/ask';
 import { socketOwners } from '@gpg-bridge/core/remote/socket-owner';
+import { VSCODE_RELEASES } from '@gpg-bridge/test-support/code-server';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import type { Browser, BrowserContext } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, it, onTestFailed, vi } from 'vitest';
-import { VSCODE_RELEASES } from '../../support/code-server.ts';
-import { requireSystem } from '../../support/requirements.ts';
 import { PASSPHRASE, packExtensions, Scene } from './scene.ts';
 import { openProfile, REMOTE_NAME, startBrowser, Workbench } from './workbench.ts';
 

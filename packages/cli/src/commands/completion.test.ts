@@ -1,7 +1,7 @@
+import { runOk } from '@gpg-bridge/test-support/process';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, vi } from 'vitest';
-import { runOk } from '../../../../test/support/process.ts';
-import { writeScript } from '../../../../test/support/script.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { run } from './completion.ts';
 import { COMMANDS } from './table.ts';
 

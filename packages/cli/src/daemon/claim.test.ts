@@ -4,8 +4,8 @@ import { lstatSync, readdirSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, stat, unlink, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { dirname, join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { type Claim, claim, untilReleased } from './claim.ts';
 
 /** A process that listens on a socket until it is killed. */

@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { askDaemon, type ControlRequest, serveControl } from './control.ts';
 
 async function listening(onConnection: (socket: net.Socket) => void) {

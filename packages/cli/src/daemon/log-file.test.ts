@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { LogFile } from './log-file.ts';
 
 describe('LogFile', () => {

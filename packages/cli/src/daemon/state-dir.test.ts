@@ -1,9 +1,9 @@
 import { chmod, mkdir, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { tempDir } from '../../../../test/support/temp.ts';
 import {
   bridgeFiles,
   controlSockets,

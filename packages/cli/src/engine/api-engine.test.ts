@@ -3,8 +3,8 @@ import { createServer, type RequestListener } from 'node:http';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { ApiEngine } from './api-engine.ts';
 
 const EXEC = 'abc';

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { type DiscoveryOptions, discoverEndpoint } from './endpoint.ts';
 import type { EngineKind } from './engine.ts';
 

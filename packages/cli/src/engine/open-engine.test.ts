@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
 import { join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { openContainer } from './open-engine.ts';
 
 const INSPECTED = { Id: 'a'.repeat(64), Name: '/box', State: { Running: true } };

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { mkdir, realpath, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { resolveTarget } from './parse.ts';
 import { bridgeKey } from './target.ts';
 

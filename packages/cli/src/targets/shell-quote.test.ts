@@ -1,6 +1,6 @@
+import { runOk } from '@gpg-bridge/test-support/process';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { runOk } from '../../../../test/support/process.ts';
 import { shellQuote } from './shell-quote.ts';
 
 it('quotes words so that a shell takes them as they are', async () => {

@@ -1,7 +1,7 @@
+import { conversation, cut, places, type Turn } from '@gpg-bridge/test-support/conversation';
+import { countedBytes } from '@gpg-bridge/test-support/counted-bytes';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { conversation, cut, places, type Turn } from '../../../../test/support/conversation.ts';
-import { countedBytes } from '../../../../test/support/counted-bytes.ts';
 import { type BlockKind, BlockScanner, MAX_LINE_BYTES } from './block-scanner.ts';
 import { LineHead } from './line-head.ts';
 

@@ -1,6 +1,6 @@
+import { conversation, cut, places } from '@gpg-bridge/test-support/conversation';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { conversation, cut, places } from '../../../../test/support/conversation.ts';
 import { AssuanObserver, type Operation } from './observer.ts';
 
 const GRIP = '0123456789ABCDEF0123456789ABCDEF01234567';

@@ -1,9 +1,9 @@
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { run } from '@gpg-bridge/test-support/process';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { run } from '../../../../test/support/process.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { noAgentLine, StandInAgent, standInGreeting } from './stand-in.ts';
 
 const REFUSAL = 'ERR 67108941 No agent running <GPG Agent> - the host is gone\n';

@@ -1,10 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { run } from '@gpg-bridge/test-support/process';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, onTestFinished, test } from 'vitest';
-import { GnupgHome } from '../../../../test/support/gnupg-home.ts';
-import { run } from '../../../../test/support/process.ts';
-import { writeScript } from '../../../../test/support/script.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { killAgent, launchAgent, listDir } from './gpgconf.ts';
 
 async function home(agentConf?: string): Promise<GnupgHome> {

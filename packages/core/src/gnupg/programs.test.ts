@@ -1,8 +1,8 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, test } from 'vitest';
-import { writeScript } from '../../../../test/support/script.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { findProgram, searchDirectories } from './programs.ts';
 
 test('gpgBinDir is the only place that is searched', async () => {

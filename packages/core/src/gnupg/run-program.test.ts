@@ -1,5 +1,5 @@
+import { bundledScript } from '@gpg-bridge/test-support/bundled-script';
 import { expect, test } from 'vitest';
-import { bundledScript } from '../../../../test/support/bundled-script.ts';
 import { describeFailure, runProgram } from './run-program.ts';
 
 const node = process.execPath;
@@ -50,7 +50,7 @@ test('a failure is described in one line, without status lines', async () => {
 test('without descriptors left it rejects, and nothing is thrown past it', async () => {
   const script = await bundledScript(`
     import { openSync } from 'node:fs';
-    import { runProgram } from '../../packages/core/src/gnupg/run-program.ts';
+    import { runProgram } from '@gpg-bridge/core/gnupg/run-program';
     try {
       for (;;) openSync('/dev/null', 'r');
     } catch {

@@ -1,8 +1,8 @@
 import { link, symlink, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, onTestFinished, test } from 'vitest';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { identityOf, ofThisKernel, sameIdentity, tellableIdentity } from './socket-identity.ts';
 
 test('one socket is the same under all its names, and another one is not', async () => {

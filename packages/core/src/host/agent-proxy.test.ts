@@ -1,7 +1,7 @@
+import { LogBook } from '@gpg-bridge/test-support/log-book';
+import { ScriptedAgent, type ScriptedAgentOptions } from '@gpg-bridge/test-support/scripted-agent';
+import { expectNoSecret } from '@gpg-bridge/test-support/secrets';
 import { describe, expect, it } from 'vitest';
-import { LogBook } from '../../../../test/support/log-book.ts';
-import { ScriptedAgent, type ScriptedAgentOptions } from '../../../../test/support/scripted-agent.ts';
-import { expectNoSecret } from '../../../../test/support/secrets.ts';
 import type { Operation } from '../assuan/observer.ts';
 import { AgentProxy, type AgentProxyConfig } from './agent-proxy.ts';
 

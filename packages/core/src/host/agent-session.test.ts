@@ -1,7 +1,7 @@
 import { once } from 'node:events';
+import { LogBook } from '@gpg-bridge/test-support/log-book';
+import { ScriptedAgent, type ScriptedAgentOptions } from '@gpg-bridge/test-support/scripted-agent';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { LogBook } from '../../../../test/support/log-book.ts';
-import { ScriptedAgent, type ScriptedAgentOptions } from '../../../../test/support/scripted-agent.ts';
 import { BridgeError } from '../errors.ts';
 import { AgentSession, type AgentSessionOptions } from './agent-session.ts';
 import type { AgentConnection } from './connect.ts';

@@ -1,8 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import net from 'node:net';
+import { TcpAgent, type TcpAgentOptions } from '@gpg-bridge/test-support/tcp-agent';
 import { expect, onTestFinished, test } from 'vitest';
-import { TcpAgent, type TcpAgentOptions } from '../../../../test/support/tcp-agent.ts';
 import { cygwinHandshake } from './cygwin-handshake.ts';
 
 const nonce = Buffer.from('0a0d00ff0102030405060708090a0b0c', 'hex');

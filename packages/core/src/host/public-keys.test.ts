@@ -1,9 +1,9 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { GnupgHome } from '../../../../test/support/gnupg-home.ts';
-import { writeScript } from '../../../../test/support/script.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { exportPublicKeys, type KeyFilter } from './public-keys.ts';
 
 let host: GnupgHome;

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { expectNoSecret } from '@gpg-bridge/test-support/secrets';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { expectNoSecret } from '../../../../test/support/secrets.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { BridgeError } from '../errors.ts';
 import { nodeFileSystem, parseSocketFile } from './socket-file.ts';
 

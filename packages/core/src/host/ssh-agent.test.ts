@@ -2,11 +2,11 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import net from 'node:net';
 import { join } from 'node:path';
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { untilNobodyListens } from '@gpg-bridge/test-support/listening';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, onTestFinished, test } from 'vitest';
-import { GnupgHome } from '../../../../test/support/gnupg-home.ts';
-import { untilNobodyListens } from '../../../../test/support/listening.ts';
-import { writeScript } from '../../../../test/support/script.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import type { AgentConnection } from './connect.ts';
 import { HostSshAgent, type HostSshAgentOptions } from './ssh-agent.ts';
 

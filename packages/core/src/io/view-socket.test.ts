@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { createServer, Socket } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
+import { readExactly, readToEnd, socketPair } from '@gpg-bridge/test-support/socket-pair';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { readExactly, readToEnd, socketPair } from '../../../../test/support/socket-pair.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { asViewSocket, ViewSocket } from './view-socket.ts';
 import { leaveViews, takeViews, ViewReadable } from './view-source.ts';
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
+import { readExactly, readToEnd, socketPair } from '@gpg-bridge/test-support/socket-pair';
 import { describe, expect, it } from 'vitest';
-import { readExactly, readToEnd, socketPair } from '../../../../test/support/socket-pair.ts';
 import { writeBothNow, writeNow } from './write-now.ts';
 
 const LARGE = 8 * 1_048_576;

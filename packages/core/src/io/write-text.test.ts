@@ -1,6 +1,6 @@
 import { once } from 'node:events';
+import { readExactly, socketPair } from '@gpg-bridge/test-support/socket-pair';
 import { describe, expect, it } from 'vitest';
-import { readExactly, socketPair } from '../../../../test/support/socket-pair.ts';
 import { writeText } from './write-text.ts';
 
 /** Every byte value, with a period that no piece has. */

@@ -1,6 +1,6 @@
+import { liveBytes } from '@gpg-bridge/test-support/memory';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { liveBytes } from '../../../../test/support/memory.ts';
 import { ByteQueue } from './byte-queue.ts';
 
 describe('a byte queue', () => {

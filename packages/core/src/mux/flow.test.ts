@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { Readable } from 'node:stream';
+import { liveBytes } from '@gpg-bridge/test-support/memory';
+import { bridge, hostAndRaw, targetAndRaw, until } from '@gpg-bridge/test-support/mux-pair';
+import { readExactly } from '@gpg-bridge/test-support/socket-pair';
 import { describe, expect, it } from 'vitest';
-import { liveBytes } from '../../../../test/support/memory.ts';
-import { bridge, hostAndRaw, targetAndRaw, until } from '../../../../test/support/mux-pair.ts';
-import { readExactly } from '../../../../test/support/socket-pair.ts';
 import type { BridgeError } from '../errors.ts';
 import { INITIAL_CREDIT, MAX_DATA } from './frame.ts';
 import type { MuxStream } from './stream.ts';

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
+import { bridge, hostAndRaw, targetAndRaw, until } from '@gpg-bridge/test-support/mux-pair';
+import { readExactly, readToEnd, socketPair } from '@gpg-bridge/test-support/socket-pair';
 import { describe, expect, it } from 'vitest';
-import { bridge, hostAndRaw, targetAndRaw, until } from '../../../../test/support/mux-pair.ts';
-import { readExactly, readToEnd, socketPair } from '../../../../test/support/socket-pair.ts';
 import type { BridgeError } from '../errors.ts';
 import { HostMuxer } from './host-muxer.ts';
 import type { Muxer } from './muxer.ts';

@@ -1,5 +1,5 @@
+import { readExactly, socketPair } from '@gpg-bridge/test-support/socket-pair';
 import { describe, expect, it } from 'vitest';
-import { readExactly, socketPair } from '../../../../test/support/socket-pair.ts';
 import { FRAME, HEADER_BYTES, MAX_PAYLOAD } from './frame.ts';
 import { Outbox } from './outbox.ts';
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
+import { bridge, until } from '@gpg-bridge/test-support/mux-pair';
+import { readExactly, readToEnd, socketPair } from '@gpg-bridge/test-support/socket-pair';
 import { describe, expect, it } from 'vitest';
-import { bridge, until } from '../../../../test/support/mux-pair.ts';
-import { readExactly, readToEnd, socketPair } from '../../../../test/support/socket-pair.ts';
 import { INITIAL_CREDIT } from './frame.ts';
 import type { HostMuxer } from './host-muxer.ts';
 import { type PipeHooks, pipeSocket } from './pipe.ts';

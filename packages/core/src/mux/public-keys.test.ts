@@ -1,5 +1,5 @@
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { GnupgHome } from '../../../../test/support/gnupg-home.ts';
 import { splitPublicKeys } from './public-keys.ts';
 
 /** A packet with a new-format header: tag 6 starts a key, tag 13 is a user id. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
+import { hostAndRaw, targetAndRaw, until } from '@gpg-bridge/test-support/mux-pair';
+import { V1Host, type V1Stream, V1Target } from '@gpg-bridge/test-support/v1-peer';
 import { describe, expect, it } from 'vitest';
-import { hostAndRaw, targetAndRaw, until } from '../../../../test/support/mux-pair.ts';
-import { V1Host, type V1Stream, V1Target } from '../../../../test/support/v1-peer.ts';
 import type { MuxStream } from './stream.ts';
 
 const LARGE = Buffer.from(Uint8Array.from({ length: 900_000 }, (_, at) => at % 241));

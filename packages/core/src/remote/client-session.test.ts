@@ -1,8 +1,8 @@
 import { once } from 'node:events';
+import { type ClientPair, clientPair } from '@gpg-bridge/test-support/client-pair';
+import { LogBook } from '@gpg-bridge/test-support/log-book';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { type ClientPair, clientPair } from '../../../../test/support/client-pair.ts';
-import { LogBook } from '../../../../test/support/log-book.ts';
 import type { Block } from '../assuan/block-scanner.ts';
 import { BridgeError } from '../errors.ts';
 import type { RequestState } from '../machine/request-table.ts';

@@ -1,10 +1,10 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { makeOpenPgpKey } from '@gpg-bridge/test-support/openpgp-keys';
+import { run } from '@gpg-bridge/test-support/process';
+import { answerOk, gnupgHome, listen, modeOf } from '@gpg-bridge/test-support/target-listener';
 import { describe, expect, test } from 'vitest';
-import type { GnupgHome } from '../../../../test/support/gnupg-home.ts';
-import { makeOpenPgpKey } from '../../../../test/support/openpgp-keys.ts';
-import { run } from '../../../../test/support/process.ts';
-import { answerOk, gnupgHome, listen, modeOf } from '../../../../test/support/target-listener.ts';
 import { hasPrivateKeys, importPublicKeys } from './keyring.ts';
 
 /** A host's home with two keys, exported. */

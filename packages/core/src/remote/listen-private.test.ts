@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { chmod, mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { bundledScript } from '@gpg-bridge/test-support/bundled-script';
+import { LogBook } from '@gpg-bridge/test-support/log-book';
+import { run } from '@gpg-bridge/test-support/process';
+import { GREETING, greetingAt, listen, modeOf } from '@gpg-bridge/test-support/target-listener';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { bundleProgram } from '../../../../test/support/bundle.ts';
-import { LogBook } from '../../../../test/support/log-book.ts';
-import { run } from '../../../../test/support/process.ts';
-import { GREETING, greetingAt, listen, modeOf } from '../../../../test/support/target-listener.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 
 const BINDS = 200;
 const ROOT = process.getuid?.() === 0;
@@ -119,7 +119,7 @@ describe('the directory', () => {
 
   test('gets 0700 whatever the umask', async () => {
     const path = join(await tempDir(), 'a', 'b', 'S.gpg-agent');
-    const program = await bundleProgram(EXITS_BY_ITSELF, await tempDir());
+    const program = await bundledScript(EXITS_BY_ITSELF);
     const done = await run('sh', ['-c', 'umask 0277; exec "$0" "$@"', process.execPath, program, path]);
     expect(done.stderr).toBe('');
     expect(await modeOf(join(path, '..'))).toBe('700');
@@ -163,7 +163,7 @@ describe('the directory', () => {
     await chmod(dir, 0o755);
     await mkdir(join(dir, 'others'), { mode: 0o755 });
     await mkdir(join(dir, 'closed'), { mode: 0o500 });
-    const program = await bundleProgram(EXITS_BY_ITSELF, dir);
+    const program = await bundledScript(EXITS_BY_ITSELF);
     const child = (path: string) =>
       new Promise<string>((resolve) => {
         const running = spawn(process.execPath, [program, path], {
@@ -188,7 +188,7 @@ const EXITS_BY_ITSELF = `
 import { once } from 'node:events';
 import { unlinkSync } from 'node:fs';
 import { connect } from 'node:net';
-import { listenInTarget } from './packages/core/src/remote/listen.ts';
+import { listenInTarget } from '@gpg-bridge/core/remote/listen';
 
 const path = process.argv[2]!;
 async function main() {
@@ -213,7 +213,7 @@ main().catch((error) => { console.error(error.code, error.message); process.exit
 
 test('close leaves no handle: the process exits by itself, and no file', async () => {
   const dir = await tempDir();
-  const program = await bundleProgram(EXITS_BY_ITSELF, await tempDir());
+  const program = await bundledScript(EXITS_BY_ITSELF);
   const done = await run(process.execPath, [program, join(dir, 'S.gpg-agent')]);
   expect(done).toMatchObject({ status: 0, stderr: '' });
   expect(done.stdout.toString()).toBe('closed\n');

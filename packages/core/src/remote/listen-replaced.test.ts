@@ -4,9 +4,8 @@ import { unlinkSync } from 'node:fs';
 import { lstat, readdir, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { LogBook } from '../../../../test/support/log-book.ts';
-import { SocketHolder } from '../../../../test/support/socket-holder.ts';
+import { LogBook } from '@gpg-bridge/test-support/log-book';
+import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
 import {
   agentPid,
   answerOk,
@@ -16,8 +15,9 @@ import {
   greetingAt,
   listen,
   modeOf,
-} from '../../../../test/support/target-listener.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
+} from '@gpg-bridge/test-support/target-listener';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { killAgent } from '../gnupg/gpgconf.ts';
 import { identityOf } from '../gnupg/socket-identity.ts';
 

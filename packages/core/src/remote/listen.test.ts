@@ -3,10 +3,9 @@ import { once } from 'node:events';
 import { chmod, lstat, mkdir, readdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { createConnection, createServer } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { LogBook } from '../../../../test/support/log-book.ts';
-import { runOk, stopProcess } from '../../../../test/support/process.ts';
-import { SocketHolder } from '../../../../test/support/socket-holder.ts';
+import { LogBook } from '@gpg-bridge/test-support/log-book';
+import { runOk, stopProcess } from '@gpg-bridge/test-support/process';
+import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
 import {
   agentPid,
   answerOk,
@@ -16,8 +15,9 @@ import {
   greetingAt,
   listen,
   modeOf,
-} from '../../../../test/support/target-listener.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
+} from '@gpg-bridge/test-support/target-listener';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { killAgent } from '../gnupg/gpgconf.ts';
 import { identityOf, type SocketIdentity } from '../gnupg/socket-identity.ts';
 

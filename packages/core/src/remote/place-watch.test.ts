@@ -1,8 +1,8 @@
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { LogBook } from '@gpg-bridge/test-support/log-book';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { LogBook } from '../../../../test/support/log-book.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { PlaceWatch } from './place-watch.ts';
 
 /** A watch whose calls can be awaited. */

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
 import { readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { TestClient } from '@gpg-bridge/test-support/client-pair';
+import { LogBook } from '@gpg-bridge/test-support/log-book';
+import { PATIENT } from '@gpg-bridge/test-support/patient';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { TestClient } from '../../../../test/support/client-pair.ts';
-import { LogBook } from '../../../../test/support/log-book.ts';
-import { PATIENT } from '../../../../test/support/patient.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { BridgeError } from '../errors.ts';
 import type { CommandExecutor } from './agent-line.ts';
 import { type RequestProxyConfig, startRequestProxy } from './request-proxy.ts';

@@ -1,8 +1,8 @@
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, test } from 'vitest';
-import { SocketHolder } from '../../../../test/support/socket-holder.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { socketOwners } from './socket-owner.ts';
 
 /** Inode numbers as the kernel gives them to sockets: the newer the higher. */

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { runOk } from '@gpg-bridge/test-support/process';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
-import { runOk } from '../../../../test/support/process.ts';
-import { tempDir } from '../../../../test/support/temp.ts';
 import { encodeString, FieldReader, fingerprint } from './key-blob.ts';
 
 async function blobOf(file: string): Promise<Buffer> {

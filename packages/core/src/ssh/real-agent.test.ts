@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { chmod, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
+import { type Finished, type RunOptions, run, runOk } from '@gpg-bridge/test-support/process';
+import { startSshAgent, type TestSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Finished, type RunOptions, run, runOk } from '../../../../test/support/process.ts';
-import { startSshAgent, type TestSshAgent } from '../../../../test/support/ssh-agent.ts';
 import { SshAgentFilter, type SshOperation } from './filter.ts';
 
 interface Filtered {

@@ -1,0 +1,17 @@
+import { requireRuntime } from '@gpg-bridge/test-support/requirements';
+import { describe } from 'vitest';
+import type { Runtime } from '../../src/launch/launch.ts';
+import { flowCases } from './flow.ts';
+import { placeCases } from './place.ts';
+import { startCases } from './start.ts';
+import { streamCases } from './streams.ts';
+
+/** The one behaviour that the socket server has on every runtime. */
+export function conformance(runtime: Runtime): void {
+  requireRuntime(runtime)(`socket server on ${runtime}`, () => {
+    describe('start and end', () => startCases(runtime));
+    describe('streams', () => streamCases(runtime));
+    describe('flow', () => flowCases(runtime));
+    describe('place', () => placeCases(runtime));
+  });
+}

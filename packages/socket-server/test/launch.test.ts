@@ -1,0 +1,168 @@
+import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { run } from '@gpg-bridge/test-support/process';
+import { requireRuntime } from '@gpg-bridge/test-support/requirements';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decodeConfig, encodeConfig } from '../src/launch/config.ts';
+import {
+  launcherCommand,
+  parseLauncherLine,
+  RUNTIMES,
+  type Runtime,
+  serverPayload,
+} from '../src/launch/launch.ts';
+
+/** A directory with these programs: a text is a script, a path a link. */
+async function programs(entries: Record<string, string>): Promise<string> {
+  const dir = join(await tempDir(), 'bin');
+  await mkdir(dir);
+  for (const [name, content] of Object.entries(entries)) {
+    if (content.startsWith('/')) await symlink(content, join(dir, name));
+    else {
+      await writeFile(join(dir, name), `#!${SHELL}\n${content}\n`);
+      await chmod(join(dir, name), 0o755);
+    }
+  }
+  return dir;
+}
+
+const SHELL = '/bin/sh';
+
+/** What the launcher prints where nothing but these programs is found. */
+async function launch(path: string, runtime?: Runtime, input: Buffer = Buffer.alloc(0)) {
+  const [, option, script] = launcherCommand(runtime ? { runtime } : {});
+  // The launcher adds places to the PATH in which this machine may have its own runtimes.
+  const alone = script!.replace(/^PATH=.*$/m, ':');
+  expect(alone).not.toBe(script);
+  return run(SHELL, [option!, alone], { env: { PATH: path, HOME: '/nonexistent' }, input });
+}
+
+const found = async (name: string) =>
+  (await run('sh', ['-c', `PATH=/usr/bin:$PATH command -v ${name}`])).stdout.toString().trim();
+
+/** Prints the configuration it was given, and what follows it on stdin. */
+const ECHO: Record<Runtime, string> = {
+  node: 'process.stdout.write(CONFIG+require("fs").readFileSync(0))',
+  perl: '# a comment\nprint $main::CONFIG; print while <STDIN>;',
+  python: 'import sys, os\n# a comment\nos.write(1, CONFIG + sys.stdin.buffer.read())',
+};
+
+describe('launcher', () => {
+  it('says none, with a status of its own, in a target without a runtime', async () => {
+    const { status, stdout, stderr } = await launch(await programs({}));
+    expect(stdout.toString()).toBe('GPG-BRIDGE 1 none\n');
+    expect(status).toBe(5);
+    expect(stderr).toBe('');
+  });
+
+  it.each(['v16.20.2', 'v4.9.1', 'v0.12.18', 'v2.5.0', 'nonsense'])(
+    'passes over a node %s',
+    async (version) => {
+      const path = await programs({ node: `echo ${version}`, perl: await found('perl') });
+      const { stdout } = await launch(path);
+      expect(stdout.toString()).toBe('GPG-BRIDGE 1 perl\n');
+    },
+  );
+
+  it.each(['v18.0.0', 'v20.20.2', 'v24.1.0', 'v100.0.0'])('takes a node %s', async (version) => {
+    const path = await programs({
+      node: `[ "$1" = -v ] && echo ${version} || echo started`,
+      perl: await found('perl'),
+    });
+    const { stdout } = await launch(path);
+    expect(stdout.toString()).toBe('GPG-BRIDGE 1 node\nstarted\n');
+  });
+
+  it('passes over a perl or a python that does not work', async () => {
+    const path = await programs({ perl: 'exit 2', python3: 'exit 1' });
+    expect((await launch(path)).stdout.toString()).toBe('GPG-BRIDGE 1 none\n');
+    const working = await programs({ perl: 'exit 2', python3: 'exit 0' });
+    expect((await launch(working)).stdout.toString()).toBe('GPG-BRIDGE 1 python\n');
+  });
+
+  it('passes over a perl without the modules that a server needs', async () => {
+    const places = await tempDir();
+    await writeFile(join(places, 'Nowhere.pm'), 'package Nowhere; @INC = (); 1;');
+    const path = await programs({
+      perl: `exec ${await found('perl')} -I${places} -MNowhere "$@"`,
+      python3: 'exit 0',
+    });
+    expect((await launch(path)).stdout.toString()).toBe('GPG-BRIDGE 1 python\n');
+  });
+
+  it('takes no other runtime than it was asked for', async () => {
+    const path = await programs({ perl: await found('perl') });
+    const { status, stdout } = await launch(path, 'python');
+    expect(stdout.toString()).toBe('GPG-BRIDGE 1 none\n');
+    expect(status).toBe(5);
+  });
+});
+
+describe.each(RUNTIMES)('the loader of %s', (runtime) => {
+  requireRuntime(runtime)('by itself', () => {
+    it('hands it its text and configuration, and not one byte more', async () => {
+      const name = runtime === 'python' ? 'python3' : runtime;
+      const path = await programs({ [name]: await found(name) });
+      const config = { gpg: true, sshDir: '/a b/%41=é' };
+      const input = Buffer.concat([serverPayload(runtime, config, ECHO[runtime]), Buffer.from('frames')]);
+      const { stdout, stderr } = await launch(path, runtime, input);
+      expect(stderr).toBe('');
+      expect(stdout.toString()).toBe(`GPG-BRIDGE 1 ${runtime}\n${encodeConfig(config)}frames`);
+    });
+  });
+});
+
+describe('parseLauncherLine', () => {
+  it('waits until the line is whole, and leaves what follows', () => {
+    const printed = Buffer.from('GPG-BRIDGE 1 perl\n\0\0\0\x05');
+    for (let end = 0; end < 18; end++) expect(parseLauncherLine(printed.subarray(0, end))).toBeUndefined();
+    const launched = parseLauncherLine(printed);
+    expect(launched).toMatchObject({
+      runtime: 'perl',
+      noise: Buffer.alloc(0),
+      rest: Buffer.from('\0\0\0\x05'),
+    });
+  });
+
+  it('finds it after what a shell prints, with either end of line', () => {
+    const noise = 'Welcome!\nGPG-BRIDGE 1 cobol\nnot GPG-BRIDGE 1 perl\n';
+    const launched = parseLauncherLine(Buffer.from(`${noise}GPG-BRIDGE 1 none\r\n`));
+    expect(launched).toMatchObject({ runtime: 'none', noise: Buffer.from(noise), rest: Buffer.alloc(0) });
+  });
+
+  it('gives up on a target that prints and prints', () => {
+    expect(() => parseLauncherLine(Buffer.alloc(100_000, 'x\n'))).toThrow(
+      expect.objectContaining({ code: 'NOT_A_BRIDGE' }),
+    );
+  });
+});
+
+describe('configuration', () => {
+  it('comes out as it went in', () => {
+    const digits = fc.stringMatching(/^\d{1,20}$/);
+    const config = fc.record(
+      {
+        gpg: fc.constant(true),
+        takeover: fc.constant(true),
+        trust: fc.array(fc.stringMatching(/^[0-9A-F]{40}$/), { minLength: 1 }),
+        hostSockets: fc.array(fc.record({ dev: digits, ino: digits }), { minLength: 1 }),
+        sshDir: fc.string({ unit: 'grapheme', minLength: 1 }),
+        maxStreams: fc.nat(),
+      },
+      { requiredKeys: [] },
+    );
+    fc.assert(fc.property(config, (value) => void expect(decodeConfig(encodeConfig(value))).toEqual(value)));
+  });
+
+  it('keeps to lines that any parser can read', () => {
+    expect(encodeConfig({ gpg: true, ssh: false, trust: ['AA', 'BB'], sshDir: '/x\ny=z' })).toBe(
+      'gpg=1\ntrust=AA\ntrust=BB\nssh-dir=%2Fx%0Ay%3Dz\n',
+    );
+  });
+
+  it('leaves out what it does not know', () => {
+    expect(decodeConfig('colour=red\nssh=1\nnonsense\n')).toEqual({ ssh: true });
+  });
+});

@@ -1,0 +1,149 @@
+import type { Context, VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
+import type { Memento, QuickPickItem, StatusBarItem } from 'vscode';
+
+/** A message that the code under test showed. */
+export interface ShownMessage {
+  level: 'information' | 'warning' | 'error';
+  text: string;
+  modal: boolean;
+  detail: string;
+  buttons: string[];
+}
+
+type Handler = (...args: never[]) => unknown;
+
+/**
+ * The part of VS Code that the extensions use, with a person who answers as the test says: `onMessage`
+ * returns the button they press, `onPick` the item they choose (undefined: they press Escape).
+ */
+export class FakeVsCode {
+  readonly messages: ShownMessage[] = [];
+  readonly picks: { title: string; items: QuickPickItem[] }[] = [];
+  readonly progress: string[] = [];
+  readonly logged: string[] = [];
+  readonly statusItems: StatusBarItem[] = [];
+  readonly settings = new Map<string, unknown>();
+  readonly handlers = new Map<string, Handler>();
+  onMessage: (message: ShownMessage) => string | undefined = () => undefined;
+  onPick: (items: QuickPickItem[], title: string) => unknown = () => undefined;
+  readonly env: { remoteName: string | undefined } = { remoteName: undefined };
+  readonly workspace = {
+    name: 'project',
+    workspaceFolders: [] as { uri: { scheme: string; authority: string } }[],
+  };
+  readonly #settingsListeners = new Set<(event: unknown) => void>();
+
+  /** What to hand to the code under test. */
+  readonly api = this.#build() as unknown as VsCode;
+
+  /** Changes a setting as a person would, and tells those who listen. */
+  changeSetting(key: string, value: unknown): void {
+    this.settings.set(key, value);
+    const event = { affectsConfiguration: (section: string) => key.startsWith(section) };
+    for (const listener of this.#settingsListeners) listener(event);
+  }
+
+  /** The messages' texts, in the order they were shown. */
+  get texts(): string[] {
+    return this.messages.map((message) => message.text);
+  }
+
+  #build() {
+    const show =
+      (level: ShownMessage['level']) =>
+      async (text: string, ...rest: (string | { modal?: boolean; detail?: string })[]) => {
+        const options = typeof rest[0] === 'object' ? rest[0] : {};
+        const buttons = rest.filter((item) => typeof item === 'string');
+        const message = { level, text, modal: options.modal ?? false, detail: options.detail ?? '', buttons };
+        this.messages.push(message);
+        return this.onMessage(message);
+      };
+    const log = (level: string) => (line: string) => void this.logged.push(`${level} ${line}`);
+    return {
+      StatusBarAlignment: { Left: 1, Right: 2 },
+      ProgressLocation: { SourceControl: 1, Window: 10, Notification: 15 },
+      ConfigurationTarget: { Global: 1, Workspace: 2, WorkspaceFolder: 3 },
+      QuickPickItemKind: { Separator: -1, Default: 0 },
+      ThemeColor: class {
+        constructor(readonly id: string) {}
+      },
+      env: this.env,
+      workspace: Object.assign(this.workspace, {
+        getConfiguration: (section: string) => ({
+          get: (name: string, fallback: unknown) => this.settings.get(`${section}.${name}`) ?? fallback,
+          update: async (name: string, value: unknown) => this.changeSetting(`${section}.${name}`, value),
+        }),
+        onDidChangeConfiguration: (listener: (event: unknown) => void) => {
+          this.#settingsListeners.add(listener);
+          return { dispose: () => this.#settingsListeners.delete(listener) };
+        },
+      }),
+      window: {
+        showInformationMessage: show('information'),
+        showWarningMessage: show('warning'),
+        showErrorMessage: show('error'),
+        showQuickPick: async (
+          items: QuickPickItem[] | Promise<QuickPickItem[]>,
+          options: { title?: string } = {},
+        ) => {
+          const list = await items;
+          this.picks.push({ title: options.title ?? '', items: list });
+          return this.onPick(list, options.title ?? '');
+        },
+        withProgress: (options: { title: string }, task: (progress: unknown) => unknown) => {
+          this.progress.push(options.title);
+          return task({ report: () => {} });
+        },
+        createOutputChannel: () => ({
+          trace: log('trace'),
+          debug: log('debug'),
+          info: log('info'),
+          warn: log('warn'),
+          error: log('error'),
+          show: () => void this.logged.push('shown'),
+          dispose: () => {},
+        }),
+        createStatusBarItem: (id: string) => {
+          const item = { id, show: () => {}, hide: () => {}, dispose: () => {} } as unknown as StatusBarItem;
+          this.statusItems.push(item);
+          return item;
+        },
+      },
+      commands: {
+        registerCommand: (id: string, handler: Handler) => {
+          this.handlers.set(id, handler);
+          return { dispose: () => this.handlers.delete(id) };
+        },
+        executeCommand: async (id: string, ...args: unknown[]) => {
+          const handler = this.handlers.get(id);
+          if (!handler) throw new Error(`command '${id}' not found`);
+          // Between extension hosts arguments and results travel as JSON.
+          const result = await handler(...(JSON.parse(JSON.stringify(args)) as never[]));
+          return result === undefined ? undefined : JSON.parse(JSON.stringify(result));
+        },
+        getCommands: async () => [...this.handlers.keys()],
+      },
+    };
+  }
+}
+
+/** A memento in memory, which keeps JSON as the real one does. */
+export function fakeMemento(): Memento {
+  const values = new Map<string, string>();
+  return {
+    keys: () => [...values.keys()],
+    get: (key: string, fallback?: unknown) => {
+      const value = values.get(key);
+      return value === undefined ? fallback : JSON.parse(value);
+    },
+    update: async (key: string, value: unknown) => {
+      if (value === undefined) values.delete(key);
+      else values.set(key, JSON.stringify(value));
+    },
+  } as Memento;
+}
+
+/** An extension's context, with a state of its own unless it is given one. */
+export function fakeContext(version = '0.1.0', globalState = fakeMemento()): Context {
+  return { subscriptions: [], globalState, extension: { packageJSON: { version } } };
+}

@@ -1,0 +1,206 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { link, readdir, readFile, stat, unlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { childrenOf, Person, processesWith, untilGone } from '@gpg-bridge/test-support/cli';
+import { stopProcess } from '@gpg-bridge/test-support/process';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, it, onTestFinished } from 'vitest';
+
+interface Up {
+  pid: number;
+  target: string;
+}
+
+/** A program that has nothing to do with bridges. */
+async function bystander() {
+  const child = spawn('sleep', ['1000']);
+  await once(child, 'spawn');
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return { pid: child.pid!, alive: () => child.exitCode === null && child.signalCode === null };
+}
+
+async function killed(pid: number, socket: string): Promise<void> {
+  process.kill(pid, 'SIGKILL');
+  await untilGone(socket); // the server in the target sees the end of its input
+}
+
+describe('daemons', () => {
+  it('twenty `up` at once make one, and all return it', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const ups = await Promise.all(
+      Array.from({ length: 20 }, () => person.json<Up>('up', `local:${target.dir}`, '--runtime=perl')),
+    );
+    expect(new Set(ups.map(({ pid }) => pid)).size).toBe(1);
+    const daemons = (await processesWith(`GPG_BRIDGE_STATE_DIR=${person.stateDir}\0`)).filter(({ command }) =>
+      command.includes(' serve '),
+    );
+    expect(daemons.map(({ pid }) => pid)).toEqual([ups[0]!.pid]);
+    expect((await person.files()).map((name) => name.replace(/.*\./, '')).sort()).toEqual([
+      'log',
+      'pid',
+      'sock',
+    ]);
+  });
+
+  it('are not taken for a process that a PID file happens to name', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const other = await bystander();
+    const { pid } = await person.json<Up>('up', `local:${target.dir}`);
+    const pidFile = await person.file('.pid');
+    await killed(pid, `${target.dir}/S.gpg-agent`);
+    await writeFile(pidFile, `${other.pid}\n`);
+
+    expect(await person.json('status')).toEqual([]);
+    expect(await person.ok('down', `local:${target.dir}`)).toContain('There was no bridge');
+    expect(await person.ok('down', '--all')).toBe('No bridge was up.\n');
+    await writeFile(pidFile, `${other.pid}\n`);
+    const again = await person.json<Up>('up', `local:${target.dir}`);
+    expect(again.pid).not.toBe(other.pid);
+    expect(Number(await readFile(pidFile, 'utf8'))).toBe(again.pid);
+    // Neither is a living bridge, when somebody else writes to its file.
+    await writeFile(pidFile, `${other.pid}\n`);
+    expect(await person.json('up', `local:${target.dir}`)).toMatchObject({ pid: again.pid });
+    expect(Number(await readFile(pidFile, 'utf8'))).toBe(again.pid);
+    await person.ok('down', '--all');
+    expect(other.alive()).toBe(true);
+  });
+
+  it('heal a state directory that is full of leftovers', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const { pid } = await person.json<Up>('up', `local:${target.dir}`);
+    const [control, pidFile] = [await person.file('.sock'), await person.file('.pid')];
+    await killed(pid, `${target.dir}/S.gpg-agent`);
+    // As if everything else that can be killed had been, too.
+    for (const name of [
+      control.replace('.sock', '.lock'),
+      control.replace('.sock', '.lock.x'),
+      `${control}.x`,
+    ]) {
+      const dead = spawn(process.execPath, [
+        '-e',
+        `require('net').createServer().listen(${JSON.stringify(name)}, () => process.kill(process.pid, 9))`,
+      ]);
+      await once(dead, 'exit');
+    }
+    await writeFile(join(person.stateDir, '0123456789abcdef.sock'), '');
+    await writeFile(join(person.stateDir, '0123456789abcdef.pid'), 'nonsense');
+    expect(await person.json('status')).toEqual([]);
+
+    const ups = await Promise.all(
+      Array.from({ length: 5 }, () => person.json<Up>('up', `local:${target.dir}`, '--runtime=perl')),
+    );
+    expect(new Set(ups.map((up) => up.pid)).size).toBe(1);
+    expect(Number(await readFile(pidFile, 'utf8'))).toBe(ups[0]!.pid);
+    expect(await person.json('status')).toMatchObject([{ pid: ups[0]!.pid }]);
+    expect((await person.files()).filter((name) => /lock|\.x$/.test(name))).toEqual([]);
+    expect(await person.ok('down', '--all')).toBe('Ended one bridge.\n');
+  });
+
+  it('are not taken for something else that answers at their socket', async () => {
+    const person = await Person.create();
+    const [one, two] = [await person.localHome(), await person.localHome()];
+    await person.ok('up', `local:${one.dir}`, '--runtime=perl');
+    const control = await person.file('.sock');
+    const { pid } = await person.json<Up>('up', `local:${two.dir}`, '--runtime=perl');
+    const other = (await person.files()).find((name) => name.endsWith('.sock') && !control.endsWith(name))!;
+    process.kill(pid, 'SIGKILL');
+    await untilGone(`${two.dir}/S.gpg-agent`);
+    // The first bridge's daemon answers in the second one's place, with a target that is not the second's.
+    await unlink(join(person.stateDir, other));
+    await link(control, join(person.stateDir, other));
+    expect(await person.json('status')).toHaveLength(1);
+    expect(await person.json('status', `local:${two.dir}`)).toEqual([]);
+  });
+
+  it('that do not answer are said so, and keep no others from being ended', async () => {
+    const person = await Person.create();
+    const [one, two] = [await person.localHome(), await person.localHome()];
+    const { pid } = await person.json<Up>('up', `local:${one.dir}`, '--runtime=perl');
+    await person.ok('up', `local:${two.dir}`, '--runtime=perl');
+    await stopProcess(pid);
+    try {
+      const [up, status] = await Promise.all([
+        person.run(['up', `local:${one.dir}`]),
+        person.json('status'),
+        person.ok('down', `local:${two.dir}`),
+      ]);
+      expect(up.status).toBe(1);
+      expect(up.stderr).toMatch(/^gpg-bridge: .*it did not answer 'status' within 5 s\. .*\n$/);
+      expect(status).toMatchObject([{ target: `local:${two.dir}` }]);
+      await expect(stat(`${two.dir}/S.gpg-agent`)).rejects.toThrow('ENOENT');
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+  });
+
+  it('end when the process in the target does, and the next `up` works', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const first = await person.json<Up>('up', `local:${target.dir}`, '--runtime=perl');
+    const pidFile = await person.file('.pid');
+    const [server] = await childrenOf(first.pid);
+    process.kill(server!, 'SIGKILL');
+    await untilGone(pidFile);
+    expect(await person.json('status')).toEqual([]);
+    expect(await person.ok('log', `local:${target.dir}`)).toContain('the bridge is over');
+    const second = await person.json<Up>('up', `local:${target.dir}`);
+    expect(second.pid).not.toBe(first.pid);
+    await target.gpgOk(['--clear-sign'], { input: 'x' });
+  });
+
+  it('with --restart attach again', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const { pid } = await person.json<Up>('up', `local:${target.dir}`, '--restart', '--runtime=perl');
+    const log = person.start(['log', `local:${target.dir}`, '-f']);
+    await log.printed(/bridged local:/);
+    const [server] = await childrenOf(pid);
+    process.kill(server!, 'SIGKILL');
+    await log.printed(/waiting for local:\S+ to come back.*bridged local:/s);
+    expect(await person.json('status')).toMatchObject([{ pid }]);
+    await target.gpgOk(['--clear-sign'], { input: 'x' });
+  });
+
+  it('let go when the `up` that starts them is interrupted', async () => {
+    const person = await Person.create();
+    const dir = await tempDir();
+    // A target that never gets to its end of the bridge, and tells that it was asked.
+    const asked = join(dir, 'asked');
+    const server = createServer().listen(asked);
+    onTestFinished(() => void server.close());
+    const knock = `require('net').connect(${JSON.stringify(asked)}); setInterval(() => {}, 1000)`;
+    await writeScript(dir, 'enter', `exec ${process.execPath} -e ${JSON.stringify(knock)}`);
+    const up = person.start(['up', '--exec', join(dir, 'enter')]);
+    const [socket] = await once(server, 'connection');
+    const ended = once(socket.on('error', () => {}).resume(), 'close');
+    up.child.kill('SIGINT');
+    expect(await up.exited).toBe(130);
+    await ended;
+    expect(await person.json('status')).toEqual([]);
+    expect((await person.files()).filter((name) => !name.endsWith('.log'))).toEqual([]);
+  });
+
+  it('never write a secret into their files', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const secret = 'the words that were signed';
+    await person.ok('up', `local:${target.dir}`);
+    const serveLog = await person.file('.log');
+    await target.gpgOk(['--clear-sign'], { input: secret });
+    const grip = /Keygrip = ([0-9A-F]{40})/.exec(await person.home.gpgOk(['-K', '--with-keygrip']))![1]!;
+    const key = await readFile(join(person.home.dir, 'private-keys-v1.d', `${grip}.key`), 'latin1');
+    await person.ok('down', '--all');
+    const log = await readFile(serveLog, 'latin1');
+    expect(log).toContain('PKSIGN');
+    expect(log).not.toContain(secret);
+    expect(log).not.toMatch(/SETHASH|D \(|sig-val/);
+    for (const bytes of key.match(/#([0-9A-F]{32,})#/g) ?? []) expect(log).not.toContain(bytes.slice(1, 17));
+    expect(await readdir(person.stateDir)).toHaveLength(1);
+  });
+});
