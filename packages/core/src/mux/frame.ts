@@ -17,15 +17,26 @@ export const FRAME = {
   OPEN: 2,
   /** Both ways: ends both directions, after what its sender sent before it. */
   CLOSE: 3,
-  /** Host to target: OpenPGP public keys. */
+  /** Host to target: bytes for the stdin of the next program that is run there. */
   PUBKEY: 4,
-  /** Target to host: it listens. Empty, or a JSON object. */
+  /** Target to host: the first frame, a JSON object. */
   READY: 5,
   /** Target to host: UTF-8 text for a person. */
   ERROR: 6,
-  /** Both ways, only when both ends announced it: uint32 bytes of credit. */
+  /** Both ways: uint32 bytes of credit. */
   WINDOW: 7,
+  /** Target to host: the client has sent its last byte, and still reads. */
+  EOF: 8,
+  /** Host to target: an operation; the stream field is the call's number. */
+  CALL: 11,
+  /** Target to host: the result of the call with that number. */
+  RESULT: 12,
+  /** Target to host: the path of this type's socket does not lead to it any more. */
+  CHANGED: 13,
 } as const;
+
+/** The version of the protocol; both ends are always of the same, since the host sends the target's. */
+export const PROTOCOL_VERSION = 3;
 
 /** Bytes before the payload. */
 export const HEADER_BYTES = 9;
@@ -37,8 +48,8 @@ export const MAX_LENGTH = 1_048_576;
 export const MAX_PAYLOAD = MAX_LENGTH - MIN_LENGTH;
 /** Credit of a new stream in each direction, in bytes. */
 export const INITIAL_CREDIT = 262_144;
-/** Without WINDOW a stream that holds more undelivered bytes than this is closed. */
-export const MAX_UNDELIVERED = 8 * 1_048_576;
+/** What an end holds for all its streams together, in bytes; beyond it nothing more is read. */
+export const MAX_HELD = 64 * 1_048_576;
 /** How many streams a bridge has at once, unless it is told otherwise. */
 export const MAX_STREAMS = 4_096;
 /**

@@ -1,21 +1,14 @@
 import { BridgeError } from '../errors.ts';
-import { FRAME, MAX_PAYLOAD, SOCKET_TYPES } from './frame.ts';
+import { decodeFields, encodeFields } from './fields.ts';
+import { FRAME, MAX_DATA, PROTOCOL_VERSION, SOCKET_TYPES } from './frame.ts';
 import { type Carrier, Muxer, type MuxerOptions } from './muxer.ts';
 import { printable } from './printable.ts';
-import { splitPublicKeys } from './public-keys.ts';
-import { FEATURES, parseReady, type ReadyInfo } from './ready.ts';
+import { parseReady, type ReadyInfo } from './ready.ts';
 
 /** Options of the host's end. */
 export interface HostMuxerOptions extends MuxerOptions {
   /** The socket types it serves; an OPEN of another is answered with CLOSE. */
   socketTypes?: readonly string[];
-}
-
-/** How much of a keyring could be sent, in bytes. */
-export interface KeysSent {
-  sent: number;
-  /** A version 1 target takes one frame, and a single key has to fit in one. */
-  unsent: number;
 }
 
 const HANDLED: ReadonlySet<number> = new Set([
@@ -24,29 +17,38 @@ const HANDLED: ReadonlySet<number> = new Set([
   FRAME.READY,
   FRAME.ERROR,
   FRAME.WINDOW,
+  FRAME.EOF,
+  FRAME.RESULT,
+  FRAME.CHANGED,
 ]);
 const BEFORE_READY: ReadonlySet<number> = new Set([FRAME.READY, FRAME.ERROR]);
 /** How much of what a target printed instead of frames is kept, to be shown. */
 const HEARD_BYTES = 400;
-const NO_KEYS = Buffer.alloc(0);
+const NOTHING = Buffer.alloc(0);
 
-/** The host's end of a bridge: it waits for READY, and then gets a stream for every client. */
+/** A call whose result has not come. */
+interface PendingCall {
+  resolve(fields: Buffer[]): void;
+  reject(error: Error): void;
+}
+
+/** The host's end of a bridge: it waits for READY, calls operations, and gets a stream for every client. */
 export class HostMuxer extends Muxer {
   readonly #socketTypes: readonly string[];
-  readonly #readyOrEnded: Promise<void>;
-  #sayReadyOrEnded = (): void => {};
+  readonly #calls = new Map<number, PendingCall>();
+  #lastCall = 0;
   #info: ReadyInfo | undefined;
   /** The first bytes of a target that is not ready yet. */
-  #heard = Buffer.alloc(0);
+  #heard = NOTHING;
   #lastMessage: string | undefined;
 
   constructor(carrier: Carrier, options: HostMuxerOptions = {}) {
     super(carrier, options);
     this.#socketTypes = options.socketTypes ?? SOCKET_TYPES;
-    this.#readyOrEnded = new Promise((resolve) => {
-      this.#sayReadyOrEnded = resolve;
+    this.once('close', (error) => {
+      for (const { reject } of this.#calls.values()) reject(error ?? this.whyEnded());
+      this.#calls.clear();
     });
-    this.once('close', this.#sayReadyOrEnded);
   }
 
   /** What the target said when it was ready. */
@@ -54,26 +56,23 @@ export class HostMuxer extends Muxer {
     return this.#info;
   }
 
-  /**
-   * Sends public keys, an empty buffer for none. A target that serves gpg waits for the first ones before
-   * it listens; what does not fit in one frame follows after READY, if the target can take it.
-   */
-  async sendPublicKeys(keys: Buffer): Promise<KeysSent> {
-    const { parts, oversized } = splitPublicKeys(keys, MAX_PAYLOAD);
-    const result: KeysSent = { sent: 0, unsent: oversized };
-    if (!this.#info) {
-      const first = parts.shift() ?? NO_KEYS;
-      this.outbox.add(FRAME.PUBKEY, 0, first);
-      result.sent += first.length;
-    }
-    if (parts.length > 0) await this.#readyOrEnded;
-    for (const part of parts) {
+  /** Has an operation carried out in the target; resolves to the fields of its result. */
+  call(fields: readonly (string | Buffer)[]): Promise<Buffer[]> {
+    if (this.closed) return Promise.reject(this.whyEnded());
+    this.#lastCall += 1;
+    const number = this.#lastCall;
+    return new Promise((resolve, reject) => {
+      this.#calls.set(number, { resolve, reject });
+      this.outbox.add(FRAME.CALL, number, encodeFields(fields));
+    });
+  }
+
+  /** Sends bytes for the stdin of the program that the next call runs, as fast as the carrier takes them. */
+  async sendInput(bytes: Buffer): Promise<void> {
+    for (let at = 0; at < bytes.length && !this.closed; at += MAX_DATA) {
       await this.outbox.room();
-      const takes = !this.closed && this.#info?.features.includes(FEATURES.MORE_KEYS);
-      if (takes) this.outbox.add(FRAME.PUBKEY, 0, part);
-      result[takes ? 'sent' : 'unsent'] += part.length;
+      if (!this.closed) this.outbox.add(FRAME.PUBKEY, 0, bytes.subarray(at, at + MAX_DATA));
     }
-    return result;
   }
 
   override header(type: number, id: number, payloadLength: number): boolean {
@@ -91,9 +90,21 @@ export class HostMuxer extends Muxer {
   }
 
   protected override onFrame(type: number, id: number, payload: Buffer): void {
-    if (type === FRAME.OPEN) this.#onOpen(id, payload.toString('latin1'));
-    else if (type === FRAME.READY) this.#onReady(payload);
-    else this.#onError(payload);
+    switch (type) {
+      case FRAME.OPEN:
+        return this.#onOpen(id, payload.toString('latin1'));
+      case FRAME.EOF:
+        return this.streams.get(id)?.eofByPeer();
+      case FRAME.RESULT:
+        return this.#onResult(id, payload);
+      case FRAME.CHANGED:
+        this.emit('changed', payload.toString('latin1'));
+        return;
+      case FRAME.READY:
+        return this.#onReady(payload);
+      default:
+        return this.#onError(payload);
+    }
   }
 
   /** A wrong length before READY is no broken bridge but a program that prints something else. */
@@ -135,14 +146,26 @@ export class HostMuxer extends Muxer {
     if (this.#info) return;
     const info = parseReady(payload);
     if (!info) throw this.#notABridge();
+    if (info.version !== PROTOCOL_VERSION) {
+      throw new BridgeError('VERSION_MISMATCH', {
+        what: 'the two ends of the bridge do not fit together',
+        why: `the host speaks version ${PROTOCOL_VERSION} of the protocol, the target ${info.version}`,
+        fix: 'Install GPG Bridge again: its parts are of different versions.',
+      });
+    }
     this.#info = info;
-    this.#heard = NO_KEYS;
-    const useCredit = info.features.includes(FEATURES.WINDOW);
-    // The announcement is the first frame after READY, so a target never has to guess for long.
-    if (useCredit) this.outbox.add(FRAME.WINDOW, 0, Buffer.alloc(4));
-    this.settleCredit(useCredit ? 'used' : 'unused');
-    this.#sayReadyOrEnded();
+    this.#heard = NOTHING;
     this.emit('ready', info);
+  }
+
+  #onResult(number: number, payload: Buffer): void {
+    const call = this.#calls.get(number);
+    if (!call) return;
+    this.#calls.delete(number);
+    // A copy: the payload may be a view of the carrier's buffer, and a result is looked at later.
+    const fields = decodeFields(Buffer.from(payload));
+    if (fields) call.resolve(fields);
+    else call.reject(new Error('the target answered an operation with something unreadable'));
   }
 
   #onError(payload: Buffer): void {

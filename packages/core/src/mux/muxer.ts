@@ -3,8 +3,7 @@ import type { Readable, Writable } from 'node:stream';
 import { BridgeError, toBridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
 import { FrameDecoder, type FrameSink } from './codec.ts';
-import { excess } from './excess.ts';
-import { FRAME, MAX_STREAMS } from './frame.ts';
+import { FRAME, MAX_HELD, MAX_STREAMS } from './frame.ts';
 import { Outbox, type OutboxOwner } from './outbox.ts';
 import type { ReadyInfo } from './ready.ts';
 import { MuxStream, type StreamPort } from './stream.ts';
@@ -18,6 +17,8 @@ export interface Carrier {
 /** Options of both ends. */
 export interface MuxerOptions {
   maxStreams?: number;
+  /** What is held for all streams together, in bytes; at that limit nothing more is read. */
+  maxHeld?: number;
 }
 
 /** Facts about a bridge for its status. */
@@ -31,27 +32,27 @@ export interface MuxerStats {
 
 /** What happens at an end of a bridge. */
 export interface MuxerEvents {
-  /** Host: the target listens. */
+  /** Host: the server in the target runs. */
   ready: [info: ReadyInfo];
   /** Host: a client connected in the target. */
   stream: [stream: MuxStream, socketType: string];
   /** Host: the target says something to a person. */
   'error-message': [text: string];
-  /** Target: OpenPGP public keys came, maybe none (an empty buffer). */
-  pubkey: [keys: Buffer];
+  /** Host: the path of this type's socket does not lead to it any more. */
+  changed: [socketType: string];
+  /** Target: an operation, and how to answer it. */
+  call: [fields: Buffer[], answer: (fields: readonly (string | Buffer)[]) => void];
+  /** Target: bytes for the stdin of the next program. */
+  input: [bytes: Buffer];
+  /** Target: a stream has ended, and another one fits. */
+  room: [];
   /** Both: the bridge has ended, with the reason unless `close` was called. Nothing follows. */
   close: [error: BridgeError | undefined];
 }
 
 /**
- * Whether the other end uses WINDOW. `undecided` (a target that has heard nothing yet) keeps to the credit
- * every stream starts with, which suits both.
- */
-type CreditUse = 'undecided' | 'used' | 'unused';
-
-/**
- * With more than this waiting for the carrier nothing more is read from it. Data and keys wait their turn
- * and can't add up to it: only answers can (CLOSE to OPEN), to a peer that asks without listening.
+ * With more than this waiting for the carrier nothing more is read from it. Data waits its turn and can't add
+ * up to it: only answers can (CLOSE to OPEN), to a peer that asks without listening.
  */
 const MAX_ANSWERS_BYTES = 2 * 1_048_576;
 
@@ -66,11 +67,11 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   readonly #output: Writable;
   readonly #decoder = new FrameDecoder(this);
   readonly #maxStreams: number;
-  /** Closed, with bytes that their consumer has still to take. */
-  readonly #lingering = new Set<MuxStream>();
+  readonly #maxHeld: number;
   /** They have data and wait for the carrier, the longest waiting first. */
   readonly #waiting = new Set<MuxStream>();
-  #creditUse: CreditUse = 'undecided';
+  /** Received and not taken by the consumers of all streams, closed ones included. */
+  #held = 0;
   /** The stream whose DATA payload is coming in. */
   #receiving: MuxStream | undefined;
   #total = 0;
@@ -83,6 +84,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     this.#input = carrier.input;
     this.#output = carrier.output;
     this.#maxStreams = options.maxStreams ?? MAX_STREAMS;
+    this.#maxHeld = options.maxHeld ?? MAX_HELD;
     this.outbox = new Outbox(carrier.output, this);
     takeViews(this.#input, this.#onChunk);
     this.#input.once('end', () => this.end(this.whyEnded()));
@@ -99,11 +101,8 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
 
   /** How much there is of everything. */
   get stats(): MuxerStats {
-    const held = { inbound: this.#decoder.buffered, outbound: this.outbox.buffered };
-    for (const stream of [...this.streams.values(), ...this.#lingering]) {
-      held.inbound += stream.undelivered;
-      held.outbound += stream.unsent;
-    }
+    const held = { inbound: this.#decoder.buffered + this.#held, outbound: this.outbox.buffered };
+    for (const stream of this.streams.values()) held.outbound += stream.unsent;
     return {
       streams: { open: this.streams.size, total: this.#total },
       bytes: { received: this.#bytesReceived, sent: this.#bytesSent },
@@ -116,9 +115,9 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     return this.#closed;
   }
 
-  /** Whether streams are held back one by one, by credit. */
-  get flowControl(): boolean {
-    return this.#creditUse === 'used';
+  /** Whether one more stream fits. */
+  get hasRoom(): boolean {
+    return this.streams.size < this.#maxStreams;
   }
 
   /** Ends the bridge: streams deliver what they received and end, and so does the carrier's output. */
@@ -133,9 +132,9 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     const stream = this.streams.get(id);
     this.#receiving = stream;
     if (!stream) return false;
-    const failure = excess(stream, payloadLength, this.flowControl);
-    if (failure) stream.giveUp(failure);
-    return failure === undefined;
+    if (payloadLength <= stream.receiveCredit) return true;
+    stream.giveUp(creditExceeded(stream));
+    return false;
   }
 
   data(piece: Buffer): void {
@@ -153,10 +152,6 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
 
   // StreamPort
 
-  get creditBinds(): boolean {
-    return this.#creditUse !== 'unused';
-  }
-
   admits(stream: MuxStream): boolean {
     if (!this.outbox.busy) return true;
     this.#waiting.add(stream);
@@ -168,12 +163,14 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     this.outbox.add(FRAME.DATA, stream.id, bytes);
   }
 
-  sendCredit(stream: MuxStream, bytes: number): boolean {
-    if (this.#creditUse !== 'used') return false;
+  sendCredit(stream: MuxStream, bytes: number): void {
     const payload = Buffer.allocUnsafe(4);
     payload.writeUInt32BE(bytes);
     this.outbox.add(FRAME.WINDOW, stream.id, payload);
-    return true;
+  }
+
+  sendEof(stream: MuxStream): void {
+    if (!this.#closed) this.outbox.add(FRAME.EOF, stream.id);
   }
 
   sendClose(stream: MuxStream): void {
@@ -181,8 +178,9 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     this.#forget(stream);
   }
 
-  released(stream: MuxStream): void {
-    this.#lingering.delete(stream);
+  heldChanged(_stream: MuxStream, difference: number): void {
+    this.#held += difference;
+    if (difference < 0) this.#readAgain();
   }
 
   // OutboxOwner
@@ -192,7 +190,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   }
 
   onRoom(): void {
-    if (this.#input.isPaused()) this.#input.resume();
+    this.#readAgain();
     for (const stream of this.#waiting) {
       if (this.outbox.busy) return;
       this.#waiting.delete(stream);
@@ -211,31 +209,11 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   /** Every chunk before it is decoded. */
   protected onChunk(_chunk: Buffer): void {}
 
-  /** The other end gave a sign that it uses credit. */
-  protected onWindowSeen(): void {}
+  /** A stream is not open any more. */
+  protected onForgotten(): void {}
 
   /** The reason when the carrier ends without an error. */
   protected abstract whyEnded(): BridgeError;
-
-  /** Settles whether credit is in use; streams that waited for it go on. */
-  protected settleCredit(use: 'used' | 'unused'): void {
-    if (this.#creditUse === use) return;
-    this.#creditUse = use;
-    for (const stream of this.streams.values()) {
-      if (use === 'used') stream.returnCredit();
-      else stream.flush();
-    }
-  }
-
-  /** Whether it is settled. */
-  protected get creditSettled(): boolean {
-    return this.#creditUse !== 'undecided';
-  }
-
-  /** Whether one more stream fits. */
-  protected get hasRoom(): boolean {
-    return this.streams.size + this.#lingering.size < this.#maxStreams;
-  }
 
   protected addStream(id: number, socketType: string): MuxStream {
     const stream = new MuxStream(id, socketType, this);
@@ -269,8 +247,17 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
       this.end(toBridgeError(error, 'the bridge broke'));
       return;
     }
-    if (this.outbox.buffered > MAX_ANSWERS_BYTES) this.#input.pause();
+    if (this.#full) this.#input.pause();
   };
+
+  /** Whether what is held, for consumers or for the carrier, is as much as it may be. */
+  get #full(): boolean {
+    return this.#held >= this.#maxHeld || this.outbox.buffered > MAX_ANSWERS_BYTES;
+  }
+
+  #readAgain(): void {
+    if (this.#input.isPaused() && !this.#full) this.#input.resume();
+  }
 
   #onClose(id: number): void {
     const stream = this.streams.get(id);
@@ -280,16 +267,22 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   }
 
   #onWindow(id: number, payload: Buffer): void {
-    if (payload.length !== 4) return;
-    this.onWindowSeen();
-    this.streams.get(id)?.grant(payload.readUInt32BE(0));
+    if (payload.length === 4) this.streams.get(id)?.grant(payload.readUInt32BE(0));
   }
 
   #forget(stream: MuxStream): void {
     this.streams.delete(stream.id);
     this.#waiting.delete(stream);
-    if (stream.undelivered > 0) this.#lingering.add(stream);
+    this.onForgotten();
   }
+}
+
+function creditExceeded(stream: MuxStream): BridgeError {
+  return new BridgeError('SESSION_ENDED', {
+    what: `session ${stream.id} was closed`,
+    why: 'the other end sent more than it was given credit for',
+    fix: 'Try the command again.',
+  });
 }
 
 function carrierError(error: Error): BridgeError {

@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net';
-import type { BridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
 import { writeNow } from '../io/write-now.ts';
 import type { MuxStream, StreamConsumer } from './stream.ts';
@@ -18,8 +17,6 @@ export interface PipeHooks {
   fromSocket?(bytes: Buffer, out: Outlets): void;
   /** The socket has ended or failed: the last chance for words to the other end. */
   onSocketEnd?(error: Error | undefined, out: Outlets): void;
-  /** The other end has closed, or the bridge had to end the stream: the same for the socket. */
-  onStreamEnd?(failure: BridgeError | undefined, out: Outlets): void;
   /** The session is over and both are let go; `error` is what the socket or a hook failed with. */
   onEnd?(error: Error | undefined): void;
 }
@@ -75,9 +72,12 @@ class SocketPipe implements StreamConsumer, Outlets {
     if (wasHeld && !this.#held) this.stream.resumeDelivery();
   }
 
+  eof(): void {
+    if (this.socket.writable) this.socket.end();
+  }
+
   ended(): void {
     this.#streamEnded = true;
-    if (this.socket.writable) this.#run(this.hooks.onStreamEnd, this.stream.failure);
     // Both directions are over: what was written still leaves, what still comes is dropped.
     leaveViews(this.socket, this.#fromSocket);
     this.socket.resume();

@@ -1,19 +1,16 @@
 import { printable } from './printable.ts';
 
-/** Extensions of the version 1 protocol that a target announces. */
-export const FEATURES = { WINDOW: 'window', MORE_KEYS: 'pubkey-more' } as const;
-
-/** Of features, sockets or warnings; a target could fill a person's terminal with them. */
-const MAX_ITEMS = 32;
-
-/** What a target says about itself when it listens. */
+/** What a socket server says about itself and the target in its first frame. */
 export interface ReadyInfo {
   version: number;
-  features: readonly string[];
-  sockets: readonly { type: string; path: string }[];
-  runtime?: string;
-  /** What did not work, in words for a person. */
-  warnings: readonly string[];
+  runtime: string;
+  /** Node's word for the platform. */
+  system: string;
+  uid: number;
+  /** The user's home directory. */
+  home: string;
+  /** The running kernel, where it has a name for itself. */
+  boot?: string;
 }
 
 /** The payload of a READY frame. */
@@ -22,11 +19,10 @@ export function encodeReady(info: ReadyInfo): Buffer {
 }
 
 /**
- * What a READY payload says: empty is a version 1 target, anything but a JSON object gives undefined. The
- * target is not trusted: unfit fields are dropped, and every text is made fit for a terminal.
+ * What a READY payload says; undefined for anything but a JSON object. The target is not trusted: every
+ * text that a person may see is made fit for a terminal.
  */
 export function parseReady(payload: Buffer): ReadyInfo | undefined {
-  if (payload.length === 0) return { version: 1, features: [], sockets: [], warnings: [] };
   let value: unknown;
   try {
     value = JSON.parse(payload.toString('utf8'));
@@ -34,25 +30,13 @@ export function parseReady(payload: Buffer): ReadyInfo | undefined {
     return undefined;
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
-  const { version, features, sockets, runtime, warnings } = value as Record<string, unknown>;
+  const { version, runtime, system, uid, home, boot } = value as Record<string, unknown>;
   return {
-    version: typeof version === 'number' ? version : 1,
-    features: texts(features),
-    sockets: list(sockets).flatMap((socket) => {
-      const { type, path } = (socket ?? {}) as Record<string, unknown>;
-      return typeof type === 'string' && typeof path === 'string'
-        ? [{ type: printable(type), path: printable(path) }]
-        : [];
-    }),
-    ...(typeof runtime === 'string' ? { runtime: printable(runtime) } : {}),
-    warnings: texts(warnings),
+    version: typeof version === 'number' ? version : 0,
+    runtime: printable(typeof runtime === 'string' ? runtime : 'unknown'),
+    system: printable(typeof system === 'string' ? system : 'unknown'),
+    uid: typeof uid === 'number' ? uid : -1,
+    home: typeof home === 'string' && home.startsWith('/') ? home : '/',
+    ...(typeof boot === 'string' ? { boot: printable(boot) } : {}),
   };
-}
-
-function texts(value: unknown): string[] {
-  return list(value).flatMap((text) => (typeof text === 'string' ? [printable(text)] : []));
-}
-
-function list(value: unknown): unknown[] {
-  return Array.isArray(value) ? value.slice(0, MAX_ITEMS) : [];
 }

@@ -1,30 +1,31 @@
-import { Duplex } from 'node:stream';
 import type { BridgeError } from '../errors.ts';
 import { ByteQueue } from './byte-queue.ts';
 import { INITIAL_CREDIT, MAX_DATA } from './frame.ts';
 
 /** What a stream needs of its muxer. */
 export interface StreamPort {
-  /** Whether the other end waits for credit, and so this end sends no more than it was given. */
-  readonly creditBinds: boolean;
   /** Whether the carrier takes data now; if not, the stream's `flush` is called when it does. */
   admits(stream: MuxStream): boolean;
   /** Sends bytes of this stream. */
   sendData(stream: MuxStream, bytes: Buffer): void;
-  /** Gives the other end credit, if both ends use it; says whether it was given. */
-  sendCredit(stream: MuxStream, bytes: number): boolean;
+  /** Gives the other end credit. */
+  sendCredit(stream: MuxStream, bytes: number): void;
+  /** Says that this end has sent its last byte. */
+  sendEof(stream: MuxStream): void;
   /** Sends CLOSE; the id is not open any more. */
   sendClose(stream: MuxStream): void;
-  /** The stream is closed and holds nothing that was received. */
-  released(stream: MuxStream): void;
+  /** The stream holds so many received bytes more, or fewer. */
+  heldChanged(stream: MuxStream, difference: number): void;
 }
 
-/** A consumer that takes a stream's bytes directly, past Node's buffers; see `MuxStream.attach`. */
+/** Takes a stream's bytes; see `MuxStream.attach`. */
 export interface StreamConsumer {
   /** Takes bytes, and copies what it keeps; false holds further ones back until `resumeDelivery`. */
   take(bytes: Buffer): boolean;
   /** Everything that `send` kept back has left. */
   drained(): void;
+  /** The other end has sent its last byte, and it was taken; this end can still send. */
+  eof(): void;
   /** Everything the other end sent has been taken, and nothing more can be sent. Comes once. */
   ended(): void;
 }
@@ -33,37 +34,36 @@ export interface StreamConsumer {
 const CREDIT_BATCH = INITIAL_CREDIT / 2;
 
 /**
- * One client's connection across the bridge: an ordinary Duplex, or, with `attach` and `send`, a channel
- * without Node's buffers between. It emits no error of its own: a stream that the bridge had to give up
- * ends, and `failure` says why.
+ * One client's connection across the bridge. It has no error of its own: a stream that the bridge had to
+ * give up ends, and `failure` says why.
  */
-export class MuxStream extends Duplex {
+export class MuxStream {
   readonly #port: StreamPort;
   #failure: BridgeError | undefined;
-  /** Bytes this end may still send; it goes below zero where credit does not bind. */
+  /** Bytes this end may still send. */
   #sendCredit = INITIAL_CREDIT;
-  /** Bytes the other end may still send; the same. */
+  /** Bytes the other end may still send. */
   #receiveCredit = INITIAL_CREDIT;
   /** Received and not taken. Idle streams are many: a queue exists only while it holds something. */
   #inbound: ByteQueue | undefined;
   /** Waits for credit or for the carrier. */
   #outbound: ByteQueue | undefined;
   #consumer: StreamConsumer | undefined;
-  /** Whoever reads asked for bytes and has not been full since. */
+  /** The consumer can take bytes now. */
   #wanted = false;
   /** No CLOSE has gone either way. */
   #open = true;
-  /** CLOSE follows the last outbound byte. */
-  #finishing = false;
-  #writeDone: (() => void) | undefined;
+  /** The other end has said EOF. */
+  #eofReceived = false;
+  #eofTold = false;
+  /** What follows the last outbound byte. */
+  #after: 'eof' | 'close' | undefined;
 
   constructor(
     readonly id: number,
     readonly socketType: string,
     port: StreamPort,
   ) {
-    // One unread piece fills Node's buffer; everything else waits in the queue here, where it is counted.
-    super({ readableHighWaterMark: 1, allowHalfOpen: false });
     this.#port = port;
   }
 
@@ -79,26 +79,23 @@ export class MuxStream extends Duplex {
 
   /** Received bytes that nobody has taken yet. */
   get undelivered(): number {
-    return (this.#inbound?.length ?? 0) + this.readableLength;
+    return this.#inbound?.length ?? 0;
   }
 
   /** Bytes that wait to be sent. */
   get unsent(): number {
-    return (this.#outbound?.length ?? 0) + this.writableLength;
+    return this.#outbound?.length ?? 0;
   }
 
   /** Bytes the other end may still send. */
   get receiveCredit(): number {
-    return this.#receiveCredit;
+    return this.#eofReceived ? 0 : this.#receiveCredit;
   }
 
-  /** Hands every received byte to `consumer` from now on, instead of the Duplex's reading side. */
+  /** Hands every received byte to `consumer`, those that have come before first. */
   attach(consumer: StreamConsumer): void {
     this.#consumer = consumer;
-    this.#wanted = true;
-    // What somebody made the Duplex read before comes first.
-    while (this.readableLength > 0) this.#wanted = consumer.take(this.read() as Buffer);
-    this.#deliver();
+    this.resumeDelivery();
   }
 
   /** Delivers what waits, to a consumer that can take again. */
@@ -108,8 +105,8 @@ export class MuxStream extends Duplex {
   }
 
   /**
-   * Sends bytes past the Duplex's writing side, which are the caller's again afterwards; on a closed stream
-   * they are dropped. False: some of them wait, and the caller holds back until its consumer's `drained`.
+   * Sends bytes, which are the caller's again afterwards; on a closed stream they are dropped. False: some of
+   * them wait, and the caller holds back until its consumer's `drained`.
    */
   send(bytes: Buffer): boolean {
     if (!this.#open) return true;
@@ -127,18 +124,35 @@ export class MuxStream extends Duplex {
     return false;
   }
 
+  /** Says EOF once everything before has left: nothing more is sent, what comes is still taken. */
+  endSending(): void {
+    this.#after ??= 'eof';
+    if (!this.#outbound) this.#sayAfter();
+  }
+
   /** Closes the stream once everything before has left. */
   finish(): void {
-    this.#finishing = true;
-    if (!this.#outbound) this.#close();
+    this.#after = 'close';
+    if (!this.#outbound) this.#sayAfter();
+  }
+
+  /** Closes the stream at once: what it holds in either direction is dropped, and its consumer is told nothing. */
+  discard(): void {
+    this.#consumer = undefined;
+    this.#dropInbound();
+    this.#close();
   }
 
   /** For the muxer: bytes came in, and they are within what is allowed. */
   receive(bytes: Buffer): void {
     this.#receiveCredit -= bytes.length;
-    if (this.#wanted && !this.#inbound) this.#wanted = this.#pass(bytes);
-    else (this.#inbound ??= new ByteQueue()).push(bytes);
-    this.returnCredit();
+    if (this.#wanted && this.#consumer && !this.#inbound) {
+      this.#wanted = this.#consumer.take(bytes);
+    } else {
+      (this.#inbound ??= new ByteQueue()).push(bytes);
+      this.#port.heldChanged(this, bytes.length);
+    }
+    this.#returnCredit();
   }
 
   /** For the muxer: the other end gives credit. */
@@ -156,15 +170,14 @@ export class MuxStream extends Duplex {
       this.#emitData(this.#outbound.take(room)!);
     }
     this.#outbound = undefined;
-    this.#sayDrained();
-    if (this.#finishing && !this.#outbound) this.#close();
+    this.#consumer?.drained();
+    if (!this.#outbound) this.#sayAfter();
   }
 
-  /** For the muxer: returns credit for what was taken, when it is enough to be worth a frame. */
-  returnCredit(): void {
-    if (!this.#open) return;
-    const due = INITIAL_CREDIT - this.#receiveCredit - this.undelivered;
-    if (due >= CREDIT_BATCH && this.#port.sendCredit(this, due)) this.#receiveCredit += due;
+  /** For the muxer: EOF came. */
+  eofByPeer(): void {
+    this.#eofReceived = true;
+    this.#tellEnds();
   }
 
   /** For the muxer: CLOSE came. What was received is delivered, what waits to be sent is dropped. */
@@ -177,35 +190,13 @@ export class MuxStream extends Duplex {
   /** For the muxer: drops what both directions hold, and closes. */
   giveUp(failure: BridgeError): void {
     this.#failure = failure;
-    this.#inbound = undefined;
+    this.#dropInbound();
     this.#close();
-  }
-
-  override _read(): void {
-    if (this.#consumer) return;
-    this.#wanted = true;
-    this.#deliver();
-  }
-
-  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    if (this.send(chunk)) done();
-    else this.#writeDone = done;
-  }
-
-  override _final(done: () => void): void {
-    this.finish();
-    done();
-  }
-
-  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    this.#inbound = undefined;
-    this.#close();
-    done(error);
   }
 
   /** How many bytes the next frame may carry. */
   #room(): number {
-    const limit = this.#port.creditBinds ? Math.min(MAX_DATA, this.#sendCredit) : MAX_DATA;
+    const limit = Math.min(MAX_DATA, this.#sendCredit);
     return limit > 0 && this.#port.admits(this) ? limit : 0;
   }
 
@@ -214,18 +205,33 @@ export class MuxStream extends Duplex {
     this.#port.sendData(this, bytes);
   }
 
-  #pass(bytes: Buffer): boolean {
-    return this.#consumer ? this.#consumer.take(bytes) : this.push(Buffer.from(bytes));
+  #deliver(): void {
+    while (this.#wanted && this.#consumer && this.#inbound) {
+      const piece = this.#inbound.take()!;
+      if (this.#inbound.length === 0) this.#inbound = undefined;
+      this.#port.heldChanged(this, -piece.length);
+      this.#wanted = this.#consumer.take(piece);
+    }
+    this.#returnCredit();
+    this.#tellEnds();
   }
 
-  #deliver(): void {
-    while (this.#wanted && this.#inbound) {
-      const piece = this.#inbound.take();
-      if (this.#inbound.length === 0) this.#inbound = undefined;
-      if (piece) this.#wanted = this.#pass(piece);
+  /** Returns credit for what was taken, when it is enough to be worth a frame. */
+  #returnCredit(): void {
+    if (!this.#open || this.#eofReceived) return;
+    const due = INITIAL_CREDIT - this.#receiveCredit - this.undelivered;
+    if (due < CREDIT_BATCH) return;
+    this.#receiveCredit += due;
+    this.#port.sendCredit(this, due);
+  }
+
+  #sayAfter(): void {
+    if (!this.#open) return;
+    if (this.#after === 'close') this.#close();
+    else if (this.#after === 'eof') {
+      this.#after = undefined;
+      this.#port.sendEof(this);
     }
-    if (this.#open) this.returnCredit();
-    else this.#endInbound();
   }
 
   #close(): void {
@@ -236,29 +242,28 @@ export class MuxStream extends Duplex {
 
   #endBothWays(): void {
     this.#open = false;
-    this.#outbound = undefined;
-    this.#sayDrained();
-    this.#endInbound();
-  }
-
-  #endInbound(): void {
-    if (this.#inbound) return;
-    this.#port.released(this);
-    const consumer = this.#consumer;
-    if (!consumer) {
-      if (!this.destroyed && !this.readableEnded) this.push(null);
-      return;
+    if (this.#outbound) {
+      this.#outbound = undefined;
+      this.#consumer?.drained();
     }
-    this.#consumer = undefined;
-    consumer.ended();
-    // The Duplex was not used, so there is nothing of it to be destroyed.
-    this.emit('close');
+    this.#tellEnds();
   }
 
-  #sayDrained(): void {
-    const done = this.#writeDone;
-    this.#writeDone = undefined;
-    if (done) done();
-    else this.#consumer?.drained();
+  #dropInbound(): void {
+    if (this.#inbound) this.#port.heldChanged(this, -this.#inbound.length);
+    this.#inbound = undefined;
+  }
+
+  /** Tells the consumer of ends that lie behind everything it has taken. */
+  #tellEnds(): void {
+    const consumer = this.#consumer;
+    if (this.#inbound || !consumer) return;
+    if (!this.#open) {
+      this.#consumer = undefined;
+      consumer.ended();
+    } else if (this.#eofReceived && !this.#eofTold) {
+      this.#eofTold = true;
+      consumer.eof();
+    }
   }
 }

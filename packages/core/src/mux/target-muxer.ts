@@ -1,42 +1,30 @@
 import { BridgeError } from '../errors.ts';
-import { FRAME, MAX_PAYLOAD, type SocketType } from './frame.ts';
-import { type Carrier, Muxer, type MuxerOptions } from './muxer.ts';
-import { encodeReady, FEATURES, type ReadyInfo } from './ready.ts';
+import { decodeFields, encodeFields } from './fields.ts';
+import { FRAME, MAX_PAYLOAD, PROTOCOL_VERSION, type SocketType } from './frame.ts';
+import { Muxer } from './muxer.ts';
+import { encodeReady, type ReadyInfo } from './ready.ts';
 import type { MuxStream } from './stream.ts';
 
-/** Options of the target's end. */
-export interface TargetMuxerOptions extends MuxerOptions {
-  /** What it announces in READY. */
-  features?: readonly string[];
-}
-
-const HANDLED: ReadonlySet<number> = new Set([FRAME.CLOSE, FRAME.PUBKEY, FRAME.WINDOW]);
+const HANDLED: ReadonlySet<number> = new Set([FRAME.CLOSE, FRAME.PUBKEY, FRAME.WINDOW, FRAME.CALL]);
 const LAST_ID = 0xffff_ffff;
 
-/** The target's end of a bridge: it says READY, and opens a stream for every client. */
+/** The target's end of a bridge: it says READY, carries out calls, and opens a stream for every client. */
 export class TargetMuxer extends Muxer {
-  readonly #features: readonly string[];
   #lastId = 0;
 
-  constructor(carrier: Carrier, options: TargetMuxerOptions = {}) {
-    super(carrier, options);
-    this.#features = options.features ?? Object.values(FEATURES);
-    if (!this.#features.includes(FEATURES.WINDOW)) this.settleCredit('unused');
-  }
-
-  /** Tells the host that the sockets listen. */
-  ready(info: Pick<ReadyInfo, 'sockets' | 'runtime'> & { warnings?: readonly string[] }): void {
-    const { warnings = [], ...facts } = info;
-    this.outbox.add(
-      FRAME.READY,
-      0,
-      encodeReady({ version: 2, features: this.#features, ...facts, warnings }),
-    );
+  /** Tells the host that the server runs. */
+  ready(info: Omit<ReadyInfo, 'version'>): void {
+    this.outbox.add(FRAME.READY, 0, encodeReady({ version: PROTOCOL_VERSION, ...info }));
   }
 
   /** Tells the person at the host something. */
   error(text: string): void {
     this.outbox.add(FRAME.ERROR, 0, Buffer.from(text).subarray(0, MAX_PAYLOAD));
+  }
+
+  /** Tells the host that the path of this type's socket does not lead to it any more. */
+  changed(socketType: SocketType): void {
+    if (!this.closed) this.outbox.add(FRAME.CHANGED, 0, Buffer.from(socketType));
   }
 
   /** Opens a stream for a client; throws SESSION_LIMIT when there are too many, SESSION_ENDED after the end. */
@@ -60,25 +48,18 @@ export class TargetMuxer extends Muxer {
     return this.addStream(this.#lastId, socketType);
   }
 
-  /**
-   * A host announces credit before anything it sends for a stream. So one that sends something else is a
-   * version 1 host, which gives none.
-   */
-  override header(type: number, id: number, payloadLength: number): boolean {
-    if (!this.creditSettled && (type === FRAME.DATA || type === FRAME.CLOSE)) this.settleCredit('unused');
-    return super.header(type, id, payloadLength);
-  }
-
-  protected override onWindowSeen(): void {
-    if (this.#features.includes(FEATURES.WINDOW)) this.settleCredit('used');
-  }
-
   protected override handles(type: number): boolean {
     return HANDLED.has(type);
   }
 
-  protected override onFrame(_type: number, _id: number, payload: Buffer): void {
-    this.emit('pubkey', Buffer.from(payload)); // gpg takes its time
+  protected override onFrame(type: number, id: number, payload: Buffer): void {
+    // Copies: what is done with either takes longer than the carrier's buffer stays as it is.
+    if (type === FRAME.PUBKEY) this.emit('input', Buffer.from(payload));
+    else this.emit('call', decodeFields(Buffer.from(payload)) ?? [], (fields) => this.#answer(id, fields));
+  }
+
+  protected override onForgotten(): void {
+    this.emit('room');
   }
 
   protected override whyEnded(): BridgeError {
@@ -87,5 +68,9 @@ export class TargetMuxer extends Muxer {
       why: 'the host closed its end',
       fix: 'Start it again on the host.',
     });
+  }
+
+  #answer(call: number, fields: readonly (string | Buffer)[]): void {
+    if (!this.closed) this.outbox.add(FRAME.RESULT, call, encodeFields(fields));
   }
 }
