@@ -1,7 +1,8 @@
 import { BridgeError } from '../errors.ts';
-import { FRAME, MAX_PAYLOAD, SOCKET_TYPES } from './frame.ts';
+import { SOCKET_TYPES } from '../socket-type.ts';
+import { printable } from '../text/escape.ts';
+import { FRAME, MAX_PAYLOAD } from './frame.ts';
 import { type Carrier, Muxer, type MuxerOptions } from './muxer.ts';
-import { printable } from './printable.ts';
 import { splitPublicKeys } from './public-keys.ts';
 import { FEATURES, parseReady, type ReadyInfo } from './ready.ts';
 

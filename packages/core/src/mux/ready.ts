@@ -1,4 +1,4 @@
-import { printable } from './printable.ts';
+import { printable } from '../text/escape.ts';
 
 /** Extensions of the version 1 protocol that a target announces. */
 export const FEATURES = { WINDOW: 'window', MORE_KEYS: 'pubkey-more' } as const;

@@ -1,5 +1,6 @@
 import { BridgeError } from '../errors.ts';
-import { FRAME, MAX_PAYLOAD, type SocketType } from './frame.ts';
+import type { SocketType } from '../socket-type.ts';
+import { FRAME, MAX_PAYLOAD } from './frame.ts';
 import { type Carrier, Muxer, type MuxerOptions } from './muxer.ts';
 import { encodeReady, FEATURES, type ReadyInfo } from './ready.ts';
 import type { MuxStream } from './stream.ts';
