@@ -5,8 +5,8 @@ import * as env from './commands/env.ts';
 import { commandHelp, generalHelp } from './commands/help.ts';
 import * as log from './commands/log.ts';
 import { isCommand, parseCommand, usage } from './commands/parse.ts';
+import type { CommandName, ParsedCommand } from './commands/specs.ts';
 import * as status from './commands/status.ts';
-import type { CommandName, ParsedCommand } from './commands/table.ts';
 import * as up from './commands/up.ts';
 import { VERSION } from './version.ts';
 

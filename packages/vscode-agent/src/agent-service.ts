@@ -1,5 +1,5 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
-import type { SocketIdentity } from '@gpg-bridge/core/gnupg/socket-identity';
+import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import type { KeyFilter } from '@gpg-bridge/core/host/public-keys';
 import type { ExportedKeys, HostFacts, Permission, WantedKeys } from '@gpg-bridge/vscode-shared/contract';

@@ -1,6 +1,6 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { findProgram, type GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
-import { describeFailure, runProgram } from '@gpg-bridge/core/gnupg/run-program';
+import { describeFailure, runProgram } from '@gpg-bridge/core/process/run-program';
 
 /** A key of the host's keyring, as a list shows it. */
 export interface HostKey {

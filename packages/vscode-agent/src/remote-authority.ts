@@ -1,3 +1,4 @@
+import { plainLine } from '@gpg-bridge/core/text/escape';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 
 /** The remote that a window is connected to: what consent is kept by, and what a person calls it. */
@@ -37,7 +38,7 @@ export function labelOf(authority: string): string {
   const kind = plus < 0 ? authority : authority.slice(0, plus);
   const name = plus < 0 ? '' : nameIn(authority.slice(plus + 1));
   const words = KINDS[kind] ?? kind;
-  return printable(name ? `${words}: ${name}` : words);
+  return shorten(plainLine(name ? `${words}: ${name}` : words));
 }
 
 function nameIn(rest: string): string {
@@ -55,8 +56,6 @@ function nameIn(rest: string): string {
   }
 }
 
-/** One line without control or direction characters, which could make a dialog say something else. */
-function printable(text: string): string {
-  const line = text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
+function shorten(line: string): string {
   return line.length > LONGEST_LABEL ? `${line.slice(0, LONGEST_LABEL - 1)}…` : line;
 }

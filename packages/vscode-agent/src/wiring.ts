@@ -1,8 +1,8 @@
 import { describeError } from '@gpg-bridge/core/assuan/error-codes';
 import type { Operation } from '@gpg-bridge/core/assuan/observer';
+import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { launchAgent } from '@gpg-bridge/core/gnupg/gpgconf';
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
-import type { SocketIdentity } from '@gpg-bridge/core/gnupg/socket-identity';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';

@@ -2,14 +2,14 @@ import { lstatSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import type { SocketIdentity } from '@gpg-bridge/core/gnupg/socket-identity';
+import { lstatIdentitySync, type SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { type LogCallback, noLog } from '@gpg-bridge/core/log';
-import { BoundSocket, identityAt } from '@gpg-bridge/core/remote/bound-socket';
+import { BoundSocket } from '@gpg-bridge/core/remote/bound-socket';
 import { connectTo } from '@gpg-bridge/core/remote/knock';
 import { ensureSocketDirectory } from '@gpg-bridge/core/remote/socket-directory';
 
 /** Who holds a remote's gpg socket, as the holder itself says. */
-export interface OwnerCard {
+export interface OwnerInfo {
   version: string;
   pid: number;
   /** What the person calls that window. */
@@ -17,28 +17,28 @@ export interface OwnerCard {
 }
 
 /** What is at the owner's socket: nobody, the remains of somebody, or an owner to stay connected with. */
-export type Finding =
+export type OwnerLookup =
   | { found: 'nobody' }
   | { found: 'gone'; identity: SocketIdentity }
-  | { found: 'owner'; card: OwnerCard; ended: Promise<void>; leave(): void };
+  | { found: 'owner'; info: OwnerInfo; ended: Promise<void>; leave(): void };
 
-/** A card is one line of JSON; more than this is no card. */
-const LONGEST_CARD = 4_096;
+/** What an owner says of itself is one line of JSON, and not longer than this. */
+const LONGEST_INFO = 4_096;
 const BACKLOG = 64;
 
-/** Connects to the owner and reads its card; one that gives none in time counts as gone. */
-export async function findOwner(path: string, timeoutMs: number): Promise<Finding> {
-  const identity = identityAt(path);
+/** Connects to the owner and reads who it is; one that does not say so in time counts as gone. */
+export async function findOwner(path: string, timeoutMs: number): Promise<OwnerLookup> {
+  const identity = lstatIdentitySync(path);
   if (!identity) return { found: 'nobody' };
   const socket = await connect(path, timeoutMs);
   if (!socket) return { found: 'gone', identity };
   const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-  const card = await readCard(socket, timeoutMs);
-  if (!card) {
+  const info = await readOwnerInfo(socket, timeoutMs);
+  if (!info) {
     socket.destroy();
     return { found: 'gone', identity };
   }
-  return { found: 'owner', card, ended, leave: () => socket.destroy() };
+  return { found: 'owner', info, ended, leave: () => socket.destroy() };
 }
 
 /** Undefined when nobody listens, or for so long that nobody will. */
@@ -63,35 +63,35 @@ function isSocket(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isSocket() ?? true;
 }
 
-function readCard(socket: Socket, timeoutMs: number): Promise<OwnerCard | undefined> {
+function readOwnerInfo(socket: Socket, timeoutMs: number): Promise<OwnerInfo | undefined> {
   return new Promise((resolve) => {
     let line = '';
     const timer = setTimeout(resolve, timeoutMs, undefined);
-    const done = (card: OwnerCard | undefined) => {
+    const done = (info: OwnerInfo | undefined) => {
       clearTimeout(timer);
-      resolve(card);
+      resolve(info);
     };
     // The listener stays: without one the socket would never notice its end.
     socket.setEncoding('utf8').on('data', (text: string) => {
-      if (line.length > LONGEST_CARD || line.includes('\n')) return;
+      if (line.length > LONGEST_INFO || line.includes('\n')) return;
       line += text;
-      if (line.includes('\n')) done(parseCard(line));
-      else if (line.length > LONGEST_CARD) done(undefined);
+      if (line.includes('\n')) done(parseOwnerInfo(line));
+      else if (line.length > LONGEST_INFO) done(undefined);
     });
     socket.once('close', () => done(undefined));
   });
 }
 
-function parseCard(line: string): OwnerCard | undefined {
+function parseOwnerInfo(line: string): OwnerInfo | undefined {
   try {
-    const { version, pid, window } = JSON.parse(line) as Partial<OwnerCard>;
+    const { version, pid, window } = JSON.parse(line) as Partial<OwnerInfo>;
     return { version: String(version), pid: Number(pid), window: String(window) };
   } catch {
     return undefined;
   }
 }
 
-/** The owner's end: answers everybody who connects with its card, and holds the line until it lets go. */
+/** The owner's end: tells everybody who connects who it is, and keeps the connection until it lets go. */
 export class OwnerSocket {
   readonly #bound: BoundSocket;
   readonly #peers: Set<Socket>;
@@ -104,8 +104,8 @@ export class OwnerSocket {
   /** Takes the place that was found empty or abandoned; undefined if somebody else was faster. */
   static async claim(
     path: string,
-    card: OwnerCard,
-    finding: Exclude<Finding, { found: 'owner' }>,
+    info: OwnerInfo,
+    finding: Exclude<OwnerLookup, { found: 'owner' }>,
     log: LogCallback = noLog,
   ): Promise<OwnerSocket | undefined> {
     const peers = new Set<Socket>();
@@ -117,7 +117,7 @@ export class OwnerSocket {
       onConnection: (socket) => {
         peers.add(socket);
         socket.on('error', () => {}).on('close', () => peers.delete(socket));
-        socket.resume().write(`${JSON.stringify(card)}\n`);
+        socket.resume().write(`${JSON.stringify(info)}\n`);
       },
     });
     const placed = finding.found === 'gone' ? bound.placeOver(finding.identity) : bound.placeIfFree();

@@ -38,7 +38,7 @@ class FakeWindow {
   ) {
     this.ownership = new Ownership({
       path,
-      card: { version: '0.1.0', pid: process.pid, window: name },
+      info: { version: '0.1.0', pid: process.pid, window: name },
       ping: () => this.ping(),
       take: async () => {
         events.push(`${name} takes`);
@@ -56,7 +56,7 @@ class FakeWindow {
       },
       pingEveryMs: 20,
       pingDeadlineMs: 30_000,
-      cardTimeoutMs: 30_000,
+      infoTimeoutMs: 30_000,
       ...options,
     });
     this.running = this.ownership.run();
@@ -136,7 +136,7 @@ describe('Ownership', () => {
     child.kill('SIGKILL');
     await one.until('owner');
     expect(one.holds).toBe(true);
-    expect(await findOwner(path, 2_000)).toMatchObject({ found: 'owner', card: { window: 'one' } });
+    expect(await findOwner(path, 2_000)).toMatchObject({ found: 'owner', info: { window: 'one' } });
   });
 
   it('replaces an owner that does not say who it is', async () => {
@@ -145,14 +145,14 @@ describe('Ownership', () => {
     hung.listen(path);
     await once(hung, 'listening');
     onTestFinished(() => void hung.close());
-    const one = new FakeWindow('one', path, [], { cardTimeoutMs: 50 });
+    const one = new FakeWindow('one', path, [], { infoTimeoutMs: 50 });
     await one.until('owner');
   });
 
   it.each([
     ['something else', 'HTTP/1.1 400\n'],
     ['a line without an end', 'x'.repeat(5_000)],
-  ])('takes %s for no card', async (_name, answer) => {
+  ])('takes %s for no owner', async (_name, answer) => {
     const { path } = await setUp();
     const server = createServer((socket) => {
       socket.on('error', () => {}).write(answer);

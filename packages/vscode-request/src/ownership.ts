@@ -1,18 +1,18 @@
 import { type LogCallback, noLog } from '@gpg-bridge/core/log';
-import { CarrierPulse } from './carrier-pulse.ts';
-import { findOwner, type OwnerCard, OwnerSocket } from './owner-socket.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { findOwner, type OwnerInfo, OwnerSocket } from './owner-socket.ts';
 
 /**
  * How a window stands to the remote's gpg socket: it holds it, another window does, its way to the host
  * is broken, or it has no part in it.
  */
-export type Role = { is: 'owner' } | { is: 'sharing'; owner: OwnerCard } | { is: 'cut-off' } | { is: 'out' };
+export type Role = { is: 'owner' } | { is: 'sharing'; owner: OwnerInfo } | { is: 'cut-off' } | { is: 'out' };
 
 /** What ownership is about. */
 export interface OwnershipOptions {
   /** Where owners of this remote's gpg socket are found: `S.gpg-bridge` beside it. */
   path: string;
-  card: OwnerCard;
+  info: OwnerInfo;
   /** Resolves when the host answers. */
   ping(): Promise<unknown>;
   /** Takes the gpg socket. */
@@ -23,12 +23,12 @@ export interface OwnershipOptions {
   log?: LogCallback;
   pingEveryMs?: number;
   pingDeadlineMs?: number;
-  cardTimeoutMs?: number;
+  infoTimeoutMs?: number;
 }
 
 const PING_EVERY_MS = 10_000;
 const PING_DEADLINE_MS = 5_000;
-const CARD_TIMEOUT_MS = 5_000;
+const INFO_TIMEOUT_MS = 5_000;
 
 /**
  * Makes sure that one window with a working way to the host holds a remote's gpg socket: whoever finds
@@ -37,14 +37,14 @@ const CARD_TIMEOUT_MS = 5_000;
 export class Ownership {
   readonly #options: OwnershipOptions;
   readonly #log: LogCallback;
-  readonly #pulse: CarrierPulse;
+  readonly #heartbeat: Heartbeat;
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
 
   constructor(options: OwnershipOptions) {
     this.#options = options;
     this.#log = options.log ?? noLog;
-    this.#pulse = new CarrierPulse({
+    this.#heartbeat = new Heartbeat({
       ping: options.ping,
       everyMs: options.pingEveryMs ?? PING_EVERY_MS,
       deadlineMs: options.pingDeadlineMs ?? PING_DEADLINE_MS,
@@ -64,26 +64,26 @@ export class Ownership {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const { path, card, onRole, cardTimeoutMs = CARD_TIMEOUT_MS } = this.#options;
+    const { path, info, onRole, infoTimeoutMs = INFO_TIMEOUT_MS } = this.#options;
     while (!signal.aborted) {
-      if (!(await this.#pulse.isAlive(signal))) {
+      if (!(await this.#heartbeat.isAlive(signal))) {
         if (signal.aborted) return;
         onRole({ is: 'cut-off' });
-        await this.#pulse.untilAlive(signal);
+        await this.#heartbeat.untilAlive(signal);
         continue;
       }
-      const finding = await findOwner(path, cardTimeoutMs);
+      const finding = await findOwner(path, infoTimeoutMs);
       if (finding.found === 'owner') {
-        onRole({ is: 'sharing', owner: finding.card });
+        onRole({ is: 'sharing', owner: finding.info });
         this.#log(
-          `another window (${finding.card.window}, pid ${finding.card.pid}) holds the gpg socket`,
+          `another window (${finding.info.window}, pid ${finding.info.pid}) holds the gpg socket`,
           'info',
         );
         await untilEnd(finding.ended, signal);
         finding.leave();
         continue;
       }
-      const socket = signal.aborted ? undefined : await OwnerSocket.claim(path, card, finding, this.#log);
+      const socket = signal.aborted ? undefined : await OwnerSocket.claim(path, info, finding, this.#log);
       if (socket) await this.#own(socket, signal);
     }
   }
@@ -93,7 +93,7 @@ export class Ownership {
     try {
       await take();
       onRole({ is: 'owner' });
-      const end = await this.#pulse.untilDead(signal, () => socket.holdsPlace());
+      const end = await this.#heartbeat.untilDead(signal, () => socket.holdsPlace());
       if (end === 'dead') {
         onRole({ is: 'cut-off' });
         this.#log('the host no longer answers: letting go of the gpg socket until it does', 'warn');

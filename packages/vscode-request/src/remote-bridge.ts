@@ -24,7 +24,7 @@ export interface RemoteBridgeOptions {
   onError(error: BridgeError, automatic: boolean): void;
   /** This window has taken the gpg socket. */
   onOwner(): void;
-  timing?: Pick<OwnershipOptions, 'pingEveryMs' | 'pingDeadlineMs' | 'cardTimeoutMs'>;
+  timing?: Pick<OwnershipOptions, 'pingEveryMs' | 'pingDeadlineMs' | 'infoTimeoutMs'>;
 }
 
 /** The first session waits for the person's consent. A carrier that died is noticed by ownership's pings. */
@@ -147,7 +147,7 @@ export class RemoteBridge {
     };
     const ownership = new Ownership({
       path: join(dirname(socketPath), OWNER_SOCKET),
-      card: { version, pid: process.pid, window: windowName() },
+      info: { version, pid: process.pid, window: windowName() },
       ping: () => this.#ping(),
       take,
       letGo,

@@ -1,5 +1,5 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
-import type { SocketIdentity } from '@gpg-bridge/core/gnupg/socket-identity';
+import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 
 /** The commands of the host's extension that the remote's extension calls; no person does. */
 export const HOST_COMMANDS = {

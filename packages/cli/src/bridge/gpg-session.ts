@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { AssuanObserver } from '@gpg-bridge/core/assuan/observer';
-import { noAgentLine, StandInAgent } from '@gpg-bridge/core/assuan/stand-in';
+import { noAgentLine, UnavailableAgent } from '@gpg-bridge/core/assuan/unavailable-agent';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { leaveViews, takeViews } from '@gpg-bridge/core/io/view-source';
@@ -31,7 +31,7 @@ export function serveGpgStream(
   // The usual case, without a promise on its way; whatever goes wrong is looked into the other way.
   awaitGreeting(socket, {
     greeted: (greeting) => join(stream, socket, greeting, journal),
-    refused: (error) => standIn(stream, error, log),
+    refused: (error) => answerUnavailable(stream, error, log),
     closed: () => void serveWithPatience(stream, agent, journal, log),
   });
 }
@@ -62,7 +62,7 @@ async function serveWithPatience(
       const failure = toBridgeError(error, "can't connect to the host's gpg-agent");
       // The kernel still takes connections for an agent that is dying; the next one finds or starts another.
       if (!lastTry && CLOSED_EARLY.has(failure.code)) continue;
-      standIn(stream, failure, log);
+      answerUnavailable(stream, failure, log);
       return;
     }
   }
@@ -162,11 +162,11 @@ function join(stream: MuxStream, socket: Socket, greeting: Buffer, journal: Jour
   });
 }
 
-/** Answers in place of an agent that can't be had: closing at once would make gpg start its own. */
-function standIn(stream: MuxStream, failure: BridgeError, log: LogCallback): void {
+/** Answers in place of an unavailable agent: closing at once would make gpg start its own. */
+function answerUnavailable(stream: MuxStream, failure: BridgeError, log: LogCallback): void {
   log(`a client was told that the host's gpg-agent can't be had: ${failure.message}`, 'warn');
   if (!stream.open) return;
-  const agent = new StandInAgent(failure.message);
+  const agent = new UnavailableAgent(failure.message);
   stream.send(agent.greeting);
   stream.attach({
     take(bytes) {

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { printable } from '@gpg-bridge/core/mux/printable';
+import { printable } from '@gpg-bridge/core/text/escape';
 
 /** Bytes of one line that are kept; a target can print what it likes. */
 const MAX_LINE = 500;

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { LogCallback } from '@gpg-bridge/core/log';
-import { printable } from '@gpg-bridge/core/mux/printable';
+import { printable } from '@gpg-bridge/core/text/escape';
 import {
   type Launched,
   parseLauncherLine,

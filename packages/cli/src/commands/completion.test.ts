@@ -3,7 +3,7 @@ import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, vi } from 'vitest';
 import { run } from './completion.ts';
-import { COMMANDS } from './table.ts';
+import { COMMANDS } from './specs.ts';
 
 async function script(shell: string): Promise<string> {
   const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true);

@@ -1,5 +1,5 @@
 import { usage } from './parse.ts';
-import { COMMANDS, COMMON_OPTIONS, type CommandSpec, type ParsedCommand } from './table.ts';
+import { COMMANDS, COMMON_OPTIONS, type CommandSpec, type ParsedCommand } from './specs.ts';
 
 /** Prints a shell's completion script. */
 export async function run({ operands: [shell] }: ParsedCommand): Promise<number> {

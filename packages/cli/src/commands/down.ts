@@ -1,7 +1,7 @@
 import { Manager } from '../manager/manager.ts';
+import { namedBridge } from './bridge-operand.ts';
 import { usage } from './parse.ts';
-import type { ParsedCommand } from './table.ts';
-import { namedBridge } from './which.ts';
+import type { ParsedCommand } from './specs.ts';
 
 /** Ends one bridge, or all of them; nothing to end is success. */
 export async function run(command: ParsedCommand): Promise<number> {

@@ -1,6 +1,6 @@
 import { shellQuote } from '../targets/shell-quote.ts';
-import type { ParsedCommand } from './table.ts';
-import { requireBridge } from './which.ts';
+import { requireBridge } from './bridge-operand.ts';
+import type { ParsedCommand } from './specs.ts';
 
 /** Prints what the target's shell has to export. */
 export async function run(command: ParsedCommand): Promise<number> {

@@ -1,6 +1,6 @@
 import type { BridgeOptions, RuntimeName } from '../manager/types.ts';
 import { usage } from './parse.ts';
-import type { CommandName, ParsedCommand } from './table.ts';
+import type { CommandName, ParsedCommand } from './specs.ts';
 
 type Flags = ParsedCommand['flags'];
 

@@ -1,4 +1,4 @@
-import { COMMANDS, COMMON_OPTIONS, type CommandName, type CommandSpec, type OptionSpec } from './table.ts';
+import { COMMANDS, COMMON_OPTIONS, type CommandName, type CommandSpec, type OptionSpec } from './specs.ts';
 
 const TARGETS = `Targets:
   NAME, docker:NAME      a Docker container, by name or ID

@@ -4,10 +4,10 @@ import { StringDecoder } from 'node:string_decoder';
 import { type LogLine, olderPart } from '../daemon/log-file.ts';
 import { bridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
 import { Manager } from '../manager/manager.ts';
+import { shortKey } from '../terminal/format.ts';
 import { styles } from '../terminal/style.ts';
-import { shortKey } from '../terminal/words.ts';
-import type { ParsedCommand } from './table.ts';
-import { noBridge, whichBridge } from './which.ts';
+import { noBridge, whichBridge } from './bridge-operand.ts';
+import type { ParsedCommand } from './specs.ts';
 
 /** Shows what was asked of the host's keys, and goes on with --follow. A bridge that is over has a log, too. */
 export async function run(command: ParsedCommand): Promise<number> {

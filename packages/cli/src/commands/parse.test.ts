@@ -2,7 +2,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import { describe, expect, it } from 'vitest';
 import { commandHelp, generalHelp } from './help.ts';
 import { isCommand, parseCommand } from './parse.ts';
-import { COMMANDS, type CommandName, type CommandSpec } from './table.ts';
+import { COMMANDS, type CommandName, type CommandSpec } from './specs.ts';
 
 const NAMES = Object.keys(COMMANDS) as CommandName[];
 

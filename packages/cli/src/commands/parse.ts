@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { COMMANDS, type CommandName, type CommandSpec, type ParsedCommand, parserOptions } from './table.ts';
+import { COMMANDS, type CommandName, type CommandSpec, type ParsedCommand, parserOptions } from './specs.ts';
 
 /** Whether this word is a command. */
 export function isCommand(word: string): word is CommandName {

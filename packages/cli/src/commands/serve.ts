@@ -10,11 +10,11 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
-import { resolveTarget } from '../targets/parse.ts';
+import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { bridgeOptions, text } from './flags.ts';
 import { usage } from './parse.ts';
-import type { ParsedCommand } from './table.ts';
+import type { ParsedCommand } from './specs.ts';
 
 /** Runs a bridge until it is told to end, or its target goes away. */
 export async function run({ flags }: ParsedCommand): Promise<number> {

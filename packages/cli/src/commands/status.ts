@@ -1,9 +1,9 @@
 import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
+import { byteCount, duration, shortKey } from '../terminal/format.ts';
 import { styles } from '../terminal/style.ts';
-import { byteCount, duration, shortKey } from '../terminal/words.ts';
-import type { ParsedCommand } from './table.ts';
-import { namedBridge } from './which.ts';
+import { namedBridge } from './bridge-operand.ts';
+import type { ParsedCommand } from './specs.ts';
 
 /** Shows every bridge, or the one to a target. */
 export async function run(command: ParsedCommand): Promise<number> {

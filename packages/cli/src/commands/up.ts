@@ -4,7 +4,7 @@ import { shellQuote } from '../targets/shell-quote.ts';
 import { Spinner, styles } from '../terminal/style.ts';
 import { bridgeOptions } from './flags.ts';
 import { signalStatus } from './signals.ts';
-import type { ParsedCommand } from './table.ts';
+import type { ParsedCommand } from './specs.ts';
 
 /** How long an interrupted `up` takes to put a half-made bridge away. */
 const INTERRUPTED_MS = 2_000;

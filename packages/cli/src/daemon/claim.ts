@@ -107,10 +107,10 @@ async function buryDead(path: string): Promise<void> {
 
 /** What is at a path: somebody's, nobody's any more, or something that changed while it was looked at. */
 async function stateOf(path: string): Promise<'held' | 'dead' | 'changed'> {
-  const before = identityOf(path);
+  const before = changeStamp(path);
   if (statAt(path)?.isSocket() === false) throw foreignFile(path);
   if (await answers(path)) return 'held';
-  return before !== undefined && identityOf(path) === before ? 'dead' : 'changed';
+  return before !== undefined && changeStamp(path) === before ? 'dead' : 'changed';
 }
 
 function answers(path: string): Promise<boolean> {
@@ -135,8 +135,8 @@ function tryLink(from: string, to: string): boolean {
   }
 }
 
-/** Inode numbers are used again soon; the time at which the name was made is not. */
-function identityOf(path: string): string | undefined {
+/** Tells one file at a path from the next: inode numbers are used again soon, change times are not. */
+function changeStamp(path: string): string | undefined {
   const found = statAt(path);
   return found && `${found.ino} ${found.ctimeNs}`;
 }

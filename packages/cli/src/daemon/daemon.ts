@@ -6,13 +6,13 @@ import type { Bridge } from '../bridge/bridge.ts';
 import { Journal, type SessionWatcher } from '../bridge/journal.ts';
 import { launchServer } from '../bridge/launch.ts';
 import type { BridgeOptions } from '../manager/types.ts';
-import { resolveTarget } from '../targets/parse.ts';
+import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { type Claim, claim } from './claim.ts';
 import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl } from './control.ts';
 import type { HostAgents } from './host-agents.ts';
 import { LogFile } from './log-file.ts';
-import { isMeant } from './names.ts';
+import { isMeant } from './match-target.ts';
 import type { BridgeFiles } from './state-dir.ts';
 
 /** What a daemon is started with. */

@@ -7,7 +7,7 @@ import { importPublicKeys } from '@gpg-bridge/core/remote/keyring';
 import { startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
 import { Bridge } from '../bridge/bridge.ts';
 import { Journal } from '../bridge/journal.ts';
-import { localTarget } from '../targets/commands.ts';
+import { localTarget } from '../targets/spawned-targets.ts';
 import { medianRoundTrips, overCommands, overSocket, type Path } from './round-trips.ts';
 import type { Sandbox } from './sandbox.ts';
 

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import { askDaemon, type ControlRequest, type DaemonStatus, type NamedTarget } from '../daemon/control.ts';
-import { isMeant } from '../daemon/names.ts';
+import { isMeant } from '../daemon/match-target.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
@@ -11,7 +11,7 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
-import { resolveTarget } from '../targets/parse.ts';
+import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import type { BridgeInfo, BridgeOptions, SocketBridgeManager } from './types.ts';
 

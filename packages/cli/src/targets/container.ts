@@ -3,7 +3,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import { containerNotRunning } from '../engine/container-errors.ts';
 import type { ContainerEvent, ContainerInfo, Engine, EngineKind } from '../engine/engine.ts';
 import { openContainer } from '../engine/open-engine.ts';
-import type { TargetOptions } from './parse.ts';
+import type { TargetOptions } from './resolve.ts';
 import type { Target } from './target.ts';
 
 /** A Docker or Podman container, by name, short or full ID. */
@@ -45,7 +45,7 @@ export async function containerTarget(
 
 /** Waits for the container's start, or for the engine if that is what went away. */
 async function comesBack(engine: Engine, id: string, attempt: number, signal: AbortSignal): Promise<void> {
-  const { backOff } = await import('./spawned.ts'); // a container that stays up never needs it
+  const { backOff } = await import('./spawn-exec.ts'); // a container that stays up never needs it
   let events: Readable;
   try {
     events = await engine.events({ container: id, actions: ['start', 'unpause', 'destroy'] });

@@ -1,6 +1,6 @@
 import { BridgeError } from '../errors.ts';
+import { describeFailure, runProgram } from '../process/run-program.ts';
 import { findProgram, type GnupgOptions } from './programs.ts';
-import { describeFailure, runProgram } from './run-program.ts';
 
 /** Names that `gpgconf --list-dirs` knows and the bridge asks for. */
 export type GnupgDir =

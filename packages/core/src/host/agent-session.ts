@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { type Block, type BlockKind, BlockScanner } from '../assuan/block-scanner.ts';
 import { describeError, errorValueOf } from '../assuan/error-codes.ts';
 import type { AssuanObserver } from '../assuan/observer.ts';
+import { BYE_ANSWER } from '../assuan/unavailable-agent.ts';
 import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
 import { takeViews } from '../io/view-source.ts';
 import { writeText } from '../io/write-text.ts';
@@ -44,7 +45,6 @@ export interface AgentSessionOptions {
 }
 
 const BYE = 'BYE\n';
-const BYE_ANSWER = Buffer.from('OK closing connection\n');
 /** gpg-agent takes commands in either case, and a BYE with arguments. */
 const BYE_LINE = /^bye[ \t\r\n]/i;
 /** The ends that BYE asks for, whoever was first. */

@@ -13,7 +13,7 @@ import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, onTestFinished, test } from 'vitest';
 import { ask } from '../assuan/ask.ts';
 import { BridgeError } from '../errors.ts';
-import { tellableIdentity } from '../gnupg/socket-identity.ts';
+import { tellableIdentity } from '../fs/socket-identity.ts';
 import type { AgentConnection } from './connect.ts';
 import { HostGpgAgent, type HostGpgAgentOptions } from './gpg-agent.ts';
 

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import { ask } from '../assuan/ask.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
+import { type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
-import { type SocketIdentity, tellableIdentity } from '../gnupg/socket-identity.ts';
 import { ViewSocket } from '../io/view-socket.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';

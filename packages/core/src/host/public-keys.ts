@@ -1,6 +1,6 @@
 import { BridgeError } from '../errors.ts';
 import { findProgram, type GnupgOptions } from '../gnupg/programs.ts';
-import { describeFailure, type ProgramResult, runProgram } from '../gnupg/run-program.ts';
+import { describeFailure, type ProgramResult, runProgram } from '../process/run-program.ts';
 
 /** Which public keys: those with a secret half here, all, none, or the ones named as gpg takes names. */
 export type KeyFilter = 'pairs' | 'all' | 'none' | readonly string[];

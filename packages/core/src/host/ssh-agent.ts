@@ -1,7 +1,7 @@
 import { BridgeError } from '../errors.ts';
+import { type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
-import { type SocketIdentity, tellableIdentity } from '../gnupg/socket-identity.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 

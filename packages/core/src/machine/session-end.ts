@@ -1,6 +1,5 @@
 import { EventEmitter } from 'node:events';
 import type { BridgeError } from '../errors.ts';
-import { runCleanup } from './cleanup.ts';
 
 /** Payloads of the events by which every session ends, whichever its table. */
 export interface EndPayloads {
@@ -70,4 +69,17 @@ export class SessionEnd extends EventEmitter {
     if (hadError) this.fail(error());
     else this.finish();
   }
+}
+
+/** Runs every step whatever the others do, and returns the first thing thrown, if anything was. */
+function runCleanup(steps: readonly (() => void)[]): { error: unknown } | undefined {
+  let first: { error: unknown } | undefined;
+  for (const step of steps) {
+    try {
+      step();
+    } catch (error) {
+      first ??= { error };
+    }
+  }
+  return first;
 }

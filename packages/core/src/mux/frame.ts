@@ -58,12 +58,6 @@ export const MAX_STREAMS = 4_096;
  */
 export const MAX_DATA = 65_536;
 
-/** What OPEN may ask for. */
-export const SOCKET_TYPES = ['gpg-agent', 'ssh-agent'] as const;
-
-/** One of the sockets a bridge serves. */
-export type SocketType = (typeof SOCKET_TYPES)[number];
-
 /** Writes the nine header bytes of a frame into `into`, at `at`. */
 export function writeHeader(
   into: Buffer,

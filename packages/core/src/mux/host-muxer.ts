@@ -1,8 +1,9 @@
 import { BridgeError } from '../errors.ts';
 import { decodeFields, encodeFields } from './fields.ts';
-import { FRAME, MAX_DATA, PROTOCOL_VERSION, SOCKET_TYPES } from './frame.ts';
+import { SOCKET_TYPES } from '../socket-type.ts';
+import { FRAME, MAX_DATA, PROTOCOL_VERSION } from './frame.ts';
 import { type Carrier, Muxer, type MuxerOptions } from './muxer.ts';
-import { printable } from './printable.ts';
+import { printable } from '../text/escape.ts';
 import { parseReady, type ReadyInfo } from './ready.ts';
 
 /** Options of the host's end. */

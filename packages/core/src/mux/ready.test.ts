@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { printable } from './printable.ts';
 import { encodeReady, parseReady } from './ready.ts';
 
 describe('READY', () => {
@@ -42,22 +41,5 @@ describe('READY', () => {
 
   it.each(['[]', '3', 'null', '"x"', '{', 'hello'])('%s is not READY', (text) => {
     expect(parseReady(Buffer.from(text))).toBeUndefined();
-  });
-});
-
-describe('printable', () => {
-  it.each([
-    ['plain é ✓', 'plain é ✓'],
-    ['a\r\n\tb', 'a\\r\\n\\tb'],
-    ['\u001b]0;x\u0007', '\\x1b]0;x\\x07'],
-    ['\u202egnp', '\\u{202e}gnp'],
-    ['12345678901', '1234567890…'],
-  ])('%j becomes %j', (text, shown) => {
-    expect(printable(text, 10)).toBe(shown);
-    expect(printable(Buffer.from(text), 10)).toBe(shown);
-  });
-
-  it('shows bytes that are no text as question marks', () => {
-    expect(printable(Buffer.of(0x61, 0xff, 0xfe, 0x62))).toBe('a??b');
   });
 });

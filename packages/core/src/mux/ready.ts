@@ -1,4 +1,4 @@
-import { printable } from './printable.ts';
+import { printable } from '../text/escape.ts';
 
 /** What a socket server says about itself and the target in its first frame. */
 export interface ReadyInfo {

@@ -1,6 +1,6 @@
 import type { Block } from '../assuan/block-scanner.ts';
-import { decodeError, GPG_ERROR } from '../assuan/error-codes.ts';
-import { errLine } from '../assuan/stand-in.ts';
+import { GPG_ERROR } from '../assuan/error-codes.ts';
+import { BYE_ANSWER, errLine } from '../assuan/unavailable-agent.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
 
 /** A client session's line to an agent: one block out, one response back. */
@@ -56,11 +56,11 @@ async function disconnect(executor: CommandExecutor, sessionId: string): Promise
   }
 }
 
-/** A line to nobody: every command is answered with why the host can't be had. */
-export function standInLine(error: BridgeError): AgentLine {
-  const answer = errorLine(error).toString('latin1');
+/** A line without a host behind it: every command is answered with why the host's agent is unavailable. */
+export function unavailableLine(error: BridgeError): AgentLine {
+  const refusal = errorLine(error);
   return {
-    send: async (block) => (isBye(block) ? 'OK closing connection\n' : answer),
+    send: async (block) => (isBye(block) ? BYE_ANSWER : refusal).toString('latin1'),
     close: () => {},
   };
 }
@@ -92,7 +92,7 @@ const GPG_ERRORS: { readonly [code in ErrorCode]?: number } = {
 /** The `ERR` line that tells a client of an error of ours. */
 export function errorLine(error: BridgeError): Buffer {
   const code = GPG_ERRORS[error.code] ?? GPG_ERROR.NO_AGENT;
-  return errLine(code, decodeError(code).text, error.message);
+  return errLine(code, error.message);
 }
 
 /** The host's side answered with something that no version of it should. */

@@ -1,7 +1,7 @@
 import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { basename, dirname, join } from 'node:path';
-import { type SocketIdentity, sameIdentity } from '../gnupg/socket-identity.ts';
+import { lstatIdentitySync, type SocketIdentity, sameIdentity } from '../fs/socket-identity.ts';
 import { asViewSocket } from '../io/view-socket.ts';
 import { temporaryName } from './temporary-name.ts';
 
@@ -35,7 +35,7 @@ export class BoundSocket {
   ) {
     this.#server = server;
     this.#temporaryPath = temporaryPath;
-    const identity = identityAt(temporaryPath);
+    const identity = lstatIdentitySync(temporaryPath);
     if (!identity) throw new Error(`${temporaryPath} vanished`);
     this.identity = identity;
   }
@@ -84,7 +84,7 @@ export class BoundSocket {
 
   /** Takes the final name from the file with that identity, without a gap; false if it is not there. */
   placeOver(identity: SocketIdentity): boolean {
-    const there = identityAt(this.path);
+    const there = lstatIdentitySync(this.path);
     if (!there || !sameIdentity(there, identity)) return false;
     renameSync(this.#temporaryPath, this.path);
     return true;
@@ -92,7 +92,7 @@ export class BoundSocket {
 
   /** Whether the final name leads here. */
   holdsPlace(): boolean {
-    const there = identityAt(this.path);
+    const there = lstatIdentitySync(this.path);
     return there !== undefined && sameIdentity(there, this.identity);
   }
 
@@ -101,16 +101,6 @@ export class BoundSocket {
     // The name goes first: while the server is open its inode can't be given to another file.
     if (this.holdsPlace()) unlinkSync(this.path);
     this.#server.close();
-  }
-}
-
-/** The identity of a file itself, links not followed; undefined where nothing of ours can be. */
-export function identityAt(path: string): SocketIdentity | undefined {
-  try {
-    const { dev, ino } = lstatSync(path, { bigint: true });
-    return { dev: String(dev), ino: String(ino) };
-  } catch {
-    return undefined; // its directory may have been removed, replaced by a file, or closed to us
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type Block, type BlockKind, BlockScanner } from '../assuan/block-scanner.ts';
-import { standInGreeting } from '../assuan/stand-in.ts';
+import { unavailableGreeting } from '../assuan/unavailable-agent.ts';
 import { BridgeError, toBridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
 import { writeText } from '../io/write-text.ts';
@@ -13,8 +13,8 @@ import {
   errorLine,
   isBye,
   type OpenedLine,
-  standInLine,
   turnAfter,
+  unavailableLine,
   unusable,
 } from './agent-line.ts';
 
@@ -23,14 +23,14 @@ interface Payloads extends EndPayloads {
   CLIENT_DATA_START: undefined;
   CLIENT_DATA_PARTIAL: undefined;
   CLIENT_DATA_COMPLETE: Block;
-  AGENT_RESPONSE_COMPLETE: Answer;
+  AGENT_RESPONSE_COMPLETE: ClientResponse;
   RESPONSE_OK_OR_ERR: { last: boolean };
   RESPONSE_INQUIRE: { last: boolean };
   AGENT_WRITE_COMPLETE: undefined;
 }
 
 /** What the client is sent, and whose turn it is then. */
-interface Answer {
+interface ClientResponse {
   text: string;
   next: 'RESPONSE_OK_OR_ERR' | 'RESPONSE_INQUIRE';
   /** Whether the connection ends with it, as it does after BYE. */
@@ -40,7 +40,7 @@ interface Answer {
 /** What a session needs from the proxy that accepted its client. */
 export interface ClientSessionOptions {
   socket: Socket;
-  /** Opens the line to the host; the session falls back to a stand-in when it can't be had. */
+  /** Opens the line to the host; when that fails the session itself refuses the client's commands. */
   openLine(): Promise<OpenedLine>;
   maxBlockBytes: number;
   log: LogCallback;
@@ -134,7 +134,7 @@ export class ClientSession {
       (error: unknown) => {
         const failure = toBridgeError(error, "can't reach the host's gpg-agent");
         this.#options.log(`answering in place of the host's gpg-agent: ${failure.message}`, 'warn');
-        this.#greet(standInLine(failure), standInGreeting().toString('latin1'));
+        this.#greet(unavailableLine(failure), unavailableGreeting().toString('latin1'));
       },
     );
   }
@@ -204,7 +204,7 @@ export class ClientSession {
     });
   }
 
-  #answer({ text, next, last }: Answer): void {
+  #answer({ text, next, last }: ClientResponse): void {
     writeText(this.#socket, text, (error) => {
       if (!error && this.machine.accepts(next)) this.machine.dispatch(next, { last });
     });
@@ -214,7 +214,7 @@ export class ClientSession {
   #breakOff(error: BridgeError): void {
     if (!this.#end.hasSocket) return;
     // Without an OK before it, gpg would take the line for a missing agent and start one of its own.
-    if (this.machine.state === 'CONNECTING_TO_AGENT') this.#socket.write(standInGreeting());
+    if (this.machine.state === 'CONNECTING_TO_AGENT') this.#socket.write(unavailableGreeting());
     this.#socket.write(errorLine(error));
     this.#end.fail(error);
   }

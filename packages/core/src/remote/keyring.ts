@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { BridgeError } from '../errors.ts';
 import { listDir } from '../gnupg/gpgconf.ts';
 import { findProgram, type GnupgOptions } from '../gnupg/programs.ts';
-import { describeFailure, type ProgramResult, runProgram } from '../gnupg/run-program.ts';
+import { describeFailure, type ProgramResult, runProgram } from '../process/run-program.ts';
 import { makePrivateDirectory } from './private-directory.ts';
 
 /** Public keys from the host, and the fingerprints of those whose secret half is there. */

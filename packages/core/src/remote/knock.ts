@@ -4,9 +4,7 @@ import { ask } from '../assuan/ask.ts';
 import type { Block } from '../assuan/block-scanner.ts';
 import { percentDecode } from '../assuan/percent.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
-
-/** The protocols whose sockets are listened on in a target. */
-export type SocketKind = 'gpg-agent' | 'ssh-agent';
+import type { SocketType } from '../socket-type.ts';
 
 /**
  * How a listener answers: as gpg-agent's main socket (`unrestricted`), as its extra socket or an
@@ -39,13 +37,13 @@ const SILENCE: ReadonlySet<ErrorCode> = new Set([
 /** A full backlog passes by itself, unless the listener hangs. */
 const BACKLOG_RETRY_MS = 25;
 
-const CONVERSATIONS: Record<SocketKind, (socket: Socket, timeoutMs: number) => Promise<Answer>> = {
+const CONVERSATIONS: Record<SocketType, (socket: Socket, timeoutMs: number) => Promise<Answer>> = {
   'gpg-agent': askGpgAgent,
   'ssh-agent': askSshAgent,
 };
 
 /** Connects to a socket and finds out how it answers; rejects with connect's own error. */
-export async function knock(path: string, kind: SocketKind, options: KnockOptions): Promise<Answer> {
+export async function knock(path: string, kind: SocketType, options: KnockOptions): Promise<Answer> {
   const socket = await connectTo(path, options);
   return converse(socket, options, async () => {
     try {

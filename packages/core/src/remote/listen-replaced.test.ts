@@ -18,8 +18,8 @@ import {
 } from '@gpg-bridge/test-support/target-listener';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { identityOf } from '../fs/socket-identity.ts';
 import { killAgent } from '../gnupg/gpgconf.ts';
-import { identityOf } from '../gnupg/socket-identity.ts';
 
 /** A client of the socket as it is now, past its greeting. */
 async function connectedClient(path: string): Promise<Socket> {

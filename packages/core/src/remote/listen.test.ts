@@ -18,8 +18,8 @@ import {
 } from '@gpg-bridge/test-support/target-listener';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { identityOf, type SocketIdentity } from '../fs/socket-identity.ts';
 import { killAgent } from '../gnupg/gpgconf.ts';
-import { identityOf, type SocketIdentity } from '../gnupg/socket-identity.ts';
 
 /** Holds a listening socket as systemd does, and runs gpg-agent on it whenever somebody connects. */
 const SOCKET_ACTIVATION = `

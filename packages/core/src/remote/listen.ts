@@ -2,17 +2,17 @@ import { existsSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '../errors.ts';
-import type { SocketIdentity } from '../gnupg/socket-identity.ts';
+import type { SocketIdentity } from '../fs/socket-identity.ts';
 import { type LogCallback, noLog } from '../log.ts';
+import type { SocketType } from '../socket-type.ts';
 import type { BoundSocket } from './bound-socket.ts';
-import type { SocketKind } from './knock.ts';
 import { PlaceWatch } from './place-watch.ts';
 import { takePlace } from './take-place.ts';
 
 /** Where to listen in a target, and what to do with what is there. */
 export interface ListenOptions {
   path: string;
-  kind: SocketKind;
+  kind: SocketType;
   /** Called for every client; the socket is the callee's from then on, its errors too. */
   onConnection(socket: Socket): void;
   log?: LogCallback | undefined;

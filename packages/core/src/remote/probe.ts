@@ -1,8 +1,9 @@
 import { type BigIntStats, lstatSync, readlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { identityOf, ofThisKernel, type SocketIdentity, sameIdentity } from '../gnupg/socket-identity.ts';
-import { type Answer, askWhoYouAre, type KnockOptions, knock, type SocketKind } from './knock.ts';
+import { identityOf, ofThisKernel, type SocketIdentity, sameIdentity } from '../fs/socket-identity.ts';
+import type { SocketType } from '../socket-type.ts';
+import { type Answer, askWhoYouAre, type KnockOptions, knock } from './knock.ts';
 import { type SocketOwner, socketOwners } from './socket-owner.ts';
 
 /** What is at the path of a socket, and who is behind it as far as that can be seen. */
@@ -24,7 +25,7 @@ export type Finding =
 /** What to look at, and how long. */
 export interface ProbeOptions extends KnockOptions {
   path: string;
-  kind: SocketKind;
+  kind: SocketType;
   /** The host agent's own sockets. */
   hostSockets?: readonly SocketIdentity[] | undefined;
 }

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { BridgeError } from '../errors.ts';
+import type { SocketIdentity } from '../fs/socket-identity.ts';
 import { killAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
-import type { SocketIdentity } from '../gnupg/socket-identity.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type CommandExecutor, type OpenedLine, openCarrierLine } from './agent-line.ts';
 import { ClientSession } from './client-session.ts';

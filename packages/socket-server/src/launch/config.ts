@@ -1,4 +1,4 @@
-import type { SocketIdentity } from '@gpg-bridge/core/gnupg/socket-identity';
+import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 /** What a server is told before its first frame. */
 export interface ServerConfig {
   gpg?: boolean;

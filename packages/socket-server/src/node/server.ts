@@ -6,13 +6,14 @@ import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { killAgent, listDir } from '@gpg-bridge/core/gnupg/gpgconf';
 import { findProgram } from '@gpg-bridge/core/gnupg/programs';
 import type { LogLevel } from '@gpg-bridge/core/log';
-import { MAX_STREAMS, type SocketType } from '@gpg-bridge/core/mux/frame';
+import { MAX_STREAMS } from '@gpg-bridge/core/mux/frame';
 import type { Carrier } from '@gpg-bridge/core/mux/muxer';
 import { pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import { TargetMuxer } from '@gpg-bridge/core/mux/target-muxer';
 import { hasPrivateKeys, importPublicKeys } from '@gpg-bridge/core/remote/keyring';
 import { listenInTarget, type TargetListener } from '@gpg-bridge/core/remote/listen';
 import { type Finding, probe } from '@gpg-bridge/core/remote/probe';
+import type { SocketType } from '@gpg-bridge/core/socket-type';
 import type { ServerConfig } from '../launch/config.ts';
 
 const PROBE_MS = 2_000;

@@ -1,3 +1,4 @@
+import { lstatSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 
 /** What makes two paths the same socket, whatever they are called: bigints as decimal strings. */
@@ -15,6 +16,16 @@ export async function identityOf(path: string): Promise<SocketIdentity | undefin
     return { dev: String(dev), ino: String(ino) };
   } catch {
     return undefined;
+  }
+}
+
+/** The identity of a file itself, links not followed; undefined when nothing there can be seen. */
+export function lstatIdentitySync(path: string): SocketIdentity | undefined {
+  try {
+    const { dev, ino } = lstatSync(path, { bigint: true });
+    return { dev: String(dev), ino: String(ino) };
+  } catch {
+    return undefined; // its directory may have been removed, replaced by a file, or closed to us
   }
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** How a carrier is checked. */
-export interface PulseOptions {
+/** How the host is checked. */
+export interface HeartbeatOptions {
   /** Resolves when the host answers. */
   ping(): Promise<unknown>;
   /** Time between two checks. */
@@ -14,12 +14,12 @@ export interface PulseOptions {
 const MOST_UNANSWERED = 8;
 
 /** Tells whether the host's end of the carrier is alive. */
-export class CarrierPulse {
-  readonly #options: PulseOptions;
+export class Heartbeat {
+  readonly #options: HeartbeatOptions;
   readonly #waiting = new Set<() => void>();
   #unanswered = 0;
 
-  constructor(options: PulseOptions) {
+  constructor(options: HeartbeatOptions) {
     this.#options = options;
   }
 

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { ViewSocket } from '@gpg-bridge/core/io/view-socket';
 import { takeViews } from '@gpg-bridge/core/io/view-source';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { spawnExec } from './spawned.ts';
+import { spawnExec } from './spawn-exec.ts';
 
 const run = (script: string) => spawnExec('/bin/sh', ['-c', script]);
 const MEBIBYTE = 1024 * 1024;

@@ -4,7 +4,7 @@ import { Manager } from '../manager/manager.ts';
 import type { BridgeOptions } from '../manager/types.ts';
 import { text } from './flags.ts';
 import { usage } from './parse.ts';
-import type { CommandName, ParsedCommand } from './table.ts';
+import type { CommandName, ParsedCommand } from './specs.ts';
 
 /** A bridge that a person named. */
 export interface Which {

@@ -1,40 +1,44 @@
+import { plainLine } from '../text/escape.ts';
+import { describeError, GPG_ERROR } from './error-codes.ts';
 import { LineHead } from './line-head.ts';
 
 /** libgpg-error's source of errors that gpg-agent reports. */
 const SOURCE_GPG_AGENT = 4;
-const CLOSING = Buffer.from('OK closing connection\n');
+/** What gpg-agent answers to BYE. */
+export const BYE_ANSWER: Buffer = Buffer.from('OK closing connection\n');
 /** Assuan's limit for a line without its LF. */
 const MAX_TEXT_BYTES = 1000;
 /** Commands in one chunk that are refused one by one: an answer is up to 500 times as long as its question. */
 const MAX_REFUSALS = 256;
 
 /**
- * The greeting for a client whose host agent can't be had. It has to be an OK: gpg takes anything else
+ * The greeting for a client whose host agent is unavailable. It has to be an OK: gpg takes anything else
  * for a missing agent and starts one of its own at the bridge's path.
  */
-export function standInGreeting(reason?: string): Buffer {
+export function unavailableGreeting(reason?: string): Buffer {
   return textLine('OK GPG Bridge', reason);
 }
 
 /** The answer to a command that no agent can be asked: gpg prints "No agent running" and gives up. */
 export function noAgentLine(reason: string): Buffer {
-  return errLine(77, 'No agent running', reason);
+  return errLine(GPG_ERROR.NO_AGENT, reason);
 }
 
 /** An `ERR` line as gpg-agent would write it: `code` of libgpg-error, its own words, and our reason. */
-export function errLine(code: number, words: string, reason: string): Buffer {
-  return textLine(`ERR ${SOURCE_GPG_AGENT * 2 ** 24 + code} ${words} <GPG Agent>`, reason);
+export function errLine(code: number, reason: string): Buffer {
+  const value = SOURCE_GPG_AGENT * 2 ** 24 + code;
+  return textLine(`ERR ${value} ${describeError(value)}`, reason);
 }
 
-/** Speaks Assuan for an agent that can't be had: greets, and refuses every command with the reason. */
-export class StandInAgent {
+/** Speaks Assuan in place of an unavailable agent: greets, and refuses every command with the reason. */
+export class UnavailableAgent {
   readonly greeting: Buffer;
   readonly #refusal: Buffer;
   readonly #line = new LineHead();
   #ended = false;
 
   constructor(reason: string) {
-    this.greeting = standInGreeting(reason);
+    this.greeting = unavailableGreeting(reason);
     this.#refusal = noAgentLine(reason);
   }
 
@@ -55,7 +59,7 @@ export class StandInAgent {
       if (at < 0) break;
       if (line.isBlank || line.isComment || line.isData) continue;
       this.#ended = line.word.toUpperCase() === 'BYE';
-      answers.push(this.#ended ? CLOSING : this.#refusal);
+      answers.push(this.#ended ? BYE_ANSWER : this.#refusal);
       if (answers.length === MAX_REFUSALS) this.#ended = true;
     }
     return answers.length === 1 ? answers[0]! : Buffer.concat(answers);
@@ -63,8 +67,7 @@ export class StandInAgent {
 }
 
 function textLine(start: string, reason = ''): Buffer {
-  // Controls, formats (which can turn text around on a terminal), lone surrogates: none belong in a line.
-  const text = reason.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
+  const text = plainLine(reason);
   const line = Buffer.from(text ? `${start} - ${text}` : start);
   return Buffer.concat([cutToCharacters(line, MAX_TEXT_BYTES), Buffer.from('\n')]);
 }

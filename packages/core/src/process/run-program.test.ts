@@ -50,7 +50,7 @@ test('a failure is described in one line, without status lines', async () => {
 test('without descriptors left it rejects, and nothing is thrown past it', async () => {
   const script = await bundledScript(`
     import { openSync } from 'node:fs';
-    import { runProgram } from '@gpg-bridge/core/gnupg/run-program';
+    import { runProgram } from '@gpg-bridge/core/process/run-program';
     try {
       for (;;) openSync('/dev/null', 'r');
     } catch {

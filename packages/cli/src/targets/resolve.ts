@@ -15,10 +15,10 @@ type Resolver = (name: string, options: TargetOptions) => Promise<Target>;
 const KINDS: Readonly<Record<string, Resolver>> = {
   docker: async (name, options) => (await import('./container.ts')).containerTarget('docker', name, options),
   podman: async (name, options) => (await import('./container.ts')).containerTarget('podman', name, options),
-  ssh: async (name, options) => (await import('./commands.ts')).sshTarget(name, options.user),
-  k8s: async (name, options) => (await import('./commands.ts')).k8sTarget(name, options.user),
-  wsl: async (name, options) => (await import('./commands.ts')).wslTarget(name, options.user),
-  local: async (name, options) => (await import('./commands.ts')).localTarget(name, options.user),
+  ssh: async (name, options) => (await import('./spawned-targets.ts')).sshTarget(name, options.user),
+  k8s: async (name, options) => (await import('./spawned-targets.ts')).k8sTarget(name, options.user),
+  wsl: async (name, options) => (await import('./spawned-targets.ts')).wslTarget(name, options.user),
+  local: async (name, options) => (await import('./spawned-targets.ts')).localTarget(name, options.user),
 };
 
 /** The target that a person named; rejects if it is not there or does not run. */
@@ -26,7 +26,7 @@ export async function resolveTarget(spec: string | undefined, options: TargetOpt
   if (options.exec !== undefined) {
     if (spec !== undefined)
       throw wrongTarget('--exec stands in place of a target', 'Leave one of the two out.');
-    return (await import('./commands.ts')).execTarget(options.exec, options.user);
+    return (await import('./spawned-targets.ts')).execTarget(options.exec, options.user);
   }
   if (!spec) throw wrongTarget('none is named', 'Name one, for example `gpg-bridge up my-container`.');
   const [, kind = 'docker', name = ''] = /^(?:([a-z0-9]+):)?(.*)$/s.exec(spec) ?? [];

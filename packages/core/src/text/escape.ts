@@ -14,4 +14,13 @@ export function printable(value: Buffer | string, limit = 400): string {
   return text.length > limit ? `${escaped}…` : escaped;
 }
 
+/**
+ * Text of the other end as one plain line, for places that show no escapes: runs of control, direction and
+ * white-space characters, and lone surrogates, become one space. A direction character can make a dialog
+ * or a terminal say something else.
+ */
+export function plainLine(text: string): string {
+  return text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
+}
+
 const NAMED: Partial<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t', '\uFFFD': '?' };

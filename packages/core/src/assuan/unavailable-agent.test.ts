@@ -4,14 +4,14 @@ import { run } from '@gpg-bridge/test-support/process';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { noAgentLine, StandInAgent, standInGreeting } from './stand-in.ts';
+import { noAgentLine, UnavailableAgent, unavailableGreeting } from './unavailable-agent.ts';
 
 const REFUSAL = 'ERR 67108941 No agent running <GPG Agent> - the host is gone\n';
 
-describe('the stand-in for an agent', () => {
+describe('an agent in place of an unavailable one', () => {
   it('greets with OK and refuses with the reason', () => {
-    expect(standInGreeting().toString()).toBe('OK GPG Bridge\n');
-    expect(standInGreeting('no host').toString()).toBe('OK GPG Bridge - no host\n');
+    expect(unavailableGreeting().toString()).toBe('OK GPG Bridge\n');
+    expect(unavailableGreeting('no host').toString()).toBe('OK GPG Bridge - no host\n');
     expect(noAgentLine('the host is gone').toString()).toBe(REFUSAL);
   });
 
@@ -40,7 +40,7 @@ describe('the stand-in for an agent', () => {
     ['NO', '', false],
   ])('answers %j at every split point', (input, answer, ended) => {
     for (let split = 0; split <= input.length; split++) {
-      const agent = new StandInAgent('the host is gone');
+      const agent = new UnavailableAgent('the host is gone');
       const first = agent.answer(Buffer.from(input.slice(0, split)));
       const second = agent.answer(Buffer.from(input.slice(split)));
       expect(first.toString() + second.toString()).toBe(answer);
@@ -49,7 +49,7 @@ describe('the stand-in for an agent', () => {
   });
 
   it('hangs up on a client that asks without end, and answers no more than it can hold', () => {
-    const agent = new StandInAgent('x'.repeat(1000));
+    const agent = new UnavailableAgent('x'.repeat(1000));
     expect(agent.answer(Buffer.from('X\n'.repeat(32_768))).length).toBeLessThan(300_000);
     expect(agent.ended).toBe(true);
     expect(agent.answer(Buffer.from('X\n'))).toHaveLength(0);
@@ -58,7 +58,7 @@ describe('the stand-in for an agent', () => {
   it('is an agent to a real client, which shows the reason', async () => {
     const path = join(await tempDir(), 's');
     const server = createServer((socket) => {
-      const agent = new StandInAgent('the host is gone');
+      const agent = new UnavailableAgent('the host is gone');
       socket.write(agent.greeting);
       socket.on('data', (chunk) => {
         socket.write(agent.answer(chunk));

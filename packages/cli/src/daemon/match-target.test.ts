@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isMeant } from './names.ts';
+import { isMeant } from './match-target.ts';
 
 const ID = '3f1c0a9b8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c5b4a39281706f5e4d3';
 const docker = { key: `docker\n${ID}\n`, target: 'box', id: ID, options: {} };

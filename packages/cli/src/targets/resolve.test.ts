@@ -3,7 +3,7 @@ import { mkdir, realpath, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
-import { resolveTarget } from './parse.ts';
+import { resolveTarget } from './resolve.ts';
 import { bridgeKey } from './target.ts';
 
 describe('resolveTarget', () => {

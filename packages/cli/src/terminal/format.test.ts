@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { byteCount, duration, shortKey } from './words.ts';
+import { byteCount, duration, shortKey } from './format.ts';
 
 describe('words', () => {
   it.each([
