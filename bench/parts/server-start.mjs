@@ -69,10 +69,9 @@ export const serverStart = {
 
 async function start(bench, runtime, source) {
   const { launcherCommand, serverPayload, parseLauncherLine } = bench.support;
-  const directory = await bench.newDirectory();
-  const config = { gpg: false, ssh: true, takeover: false, trust: [], hostSockets: [], sshDir: directory };
+  const config = { protocol: 3 };
   const payload = serverPayload(runtime, config, source);
-  const [program, ...args] = launcherCommand({ runtime });
+  const [program, ...args] = launcherCommand(runtime);
   const begun = performance.now();
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
   const closed = once(child, 'close');

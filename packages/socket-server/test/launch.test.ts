@@ -32,7 +32,7 @@ const SHELL = '/bin/sh';
 
 /** What the launcher prints where nothing but these programs is found. */
 async function launch(path: string, runtime?: Runtime, input: Buffer = Buffer.alloc(0)) {
-  const [, option, script] = launcherCommand(runtime ? { runtime } : {});
+  const [, option, script] = launcherCommand(runtime);
   // The launcher adds places to the PATH in which this machine may have its own runtimes.
   const alone = script!.replace(/^PATH=.*$/m, ':');
   expect(alone).not.toBe(script);
@@ -57,20 +57,25 @@ describe('launcher', () => {
     expect(stderr).toBe('');
   });
 
+  it('takes Perl first, then Python, then Node', async () => {
+    const [perl, node] = [await found('perl'), 'echo v20.0.0'];
+    expect((await launch(await programs({ perl, python3: 'exit 0', node }))).stdout.toString()).toMatch(
+      /perl/,
+    );
+    expect((await launch(await programs({ python3: 'exit 0', node }))).stdout.toString()).toMatch(/python/);
+    expect((await launch(await programs({ node }))).stdout.toString()).toMatch(/node/);
+  });
+
   it.each(['v16.20.2', 'v4.9.1', 'v0.12.18', 'v2.5.0', 'nonsense'])(
     'passes over a node %s',
     async (version) => {
-      const path = await programs({ node: `echo ${version}`, perl: await found('perl') });
-      const { stdout } = await launch(path);
-      expect(stdout.toString()).toBe('GPG-BRIDGE 1 perl\n');
+      const { stdout } = await launch(await programs({ node: `echo ${version}` }));
+      expect(stdout.toString()).toBe('GPG-BRIDGE 1 none\n');
     },
   );
 
   it.each(['v18.0.0', 'v20.20.2', 'v24.1.0', 'v100.0.0'])('takes a node %s', async (version) => {
-    const path = await programs({
-      node: `[ "$1" = -v ] && echo ${version} || echo started`,
-      perl: await found('perl'),
-    });
+    const path = await programs({ node: `[ "$1" = -v ] && echo ${version} || echo started` });
     const { stdout } = await launch(path);
     expect(stdout.toString()).toBe('GPG-BRIDGE 1 node\nstarted\n');
   });
@@ -105,7 +110,7 @@ describe.each(RUNTIMES)('the loader of %s', (runtime) => {
     it('hands it its text and configuration, and not one byte more', async () => {
       const name = runtime === 'python' ? 'python3' : runtime;
       const path = await programs({ [name]: await found(name) });
-      const config = { gpg: true, sshDir: '/a b/%41=é' };
+      const config = { protocol: 3, maxStreams: 7 };
       const input = Buffer.concat([serverPayload(runtime, config, ECHO[runtime]), Buffer.from('frames')]);
       const { stdout, stderr } = await launch(path, runtime, input);
       expect(stderr).toBe('');
@@ -141,28 +146,18 @@ describe('parseLauncherLine', () => {
 
 describe('configuration', () => {
   it('comes out as it went in', () => {
-    const digits = fc.stringMatching(/^\d{1,20}$/);
     const config = fc.record(
-      {
-        gpg: fc.constant(true),
-        takeover: fc.constant(true),
-        trust: fc.array(fc.stringMatching(/^[0-9A-F]{40}$/), { minLength: 1 }),
-        hostSockets: fc.array(fc.record({ dev: digits, ino: digits }), { minLength: 1 }),
-        sshDir: fc.string({ unit: 'grapheme', minLength: 1 }),
-        maxStreams: fc.nat(),
-      },
-      { requiredKeys: [] },
+      { protocol: fc.nat(), maxStreams: fc.nat(), watchMs: fc.nat() },
+      { requiredKeys: ['protocol'] },
     );
     fc.assert(fc.property(config, (value) => void expect(decodeConfig(encodeConfig(value))).toEqual(value)));
   });
 
   it('keeps to lines that any parser can read', () => {
-    expect(encodeConfig({ gpg: true, ssh: false, trust: ['AA', 'BB'], sshDir: '/x\ny=z' })).toBe(
-      'gpg=1\ntrust=AA\ntrust=BB\nssh-dir=%2Fx%0Ay%3Dz\n',
-    );
+    expect(encodeConfig({ protocol: 3, watchMs: 100 })).toBe('protocol=3\nwatch-ms=100\n');
   });
 
   it('leaves out what it does not know', () => {
-    expect(decodeConfig('colour=red\nssh=1\nnonsense\n')).toEqual({ ssh: true });
+    expect(decodeConfig('colour=red\nprotocol=3\nnonsense\n')).toEqual({ protocol: 3 });
   });
 });

@@ -3,15 +3,26 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  launcherCommand,
-  parseLauncherLine,
-  type Runtime,
-  type ServerConfig,
-  serverPayload,
-} from '@gpg-bridge/socket-server';
+import type { BridgeError } from '@gpg-bridge/core/errors';
+import { decodeFields, encodeFields } from '@gpg-bridge/core/mux/fields';
+import type { TargetOperations } from '@gpg-bridge/core/remote/operations';
+import { type SocketSetup, serveSockets } from '@gpg-bridge/core/remote/serve-sockets';
+import { type OperationCaller, WireOperations } from '@gpg-bridge/core/remote/wire-operations';
+import { launcherCommand, parseLauncherLine, type Runtime, serverPayload } from '@gpg-bridge/socket-server';
 import { build } from 'esbuild';
-import { DATA, PUBKEY, READY, uint32, WINDOW, type WireFrame, WireReader, wireFrame } from './wire.ts';
+import {
+  CALL,
+  CHANGED,
+  DATA,
+  PUBKEY,
+  READY,
+  RESULT,
+  uint32,
+  WINDOW,
+  type WireFrame,
+  WireReader,
+  wireFrame,
+} from './wire.ts';
 
 const SOURCES = new URL('../../socket-server/src/', import.meta.url);
 
@@ -35,46 +46,66 @@ export async function serverSource(runtime: Runtime): Promise<string> {
   return bundle;
 }
 
-/** What READY said. */
+/** What READY said, and what became of the sockets that the host then asked for. */
 export interface ReadyFacts {
   version: number;
-  features: string[];
   runtime: string;
+  system: string;
+  uid: number;
+  home: string;
   sockets: { type: string; path: string }[];
   warnings: string[];
+  failures: BridgeError[];
+}
+
+/** Which sockets the host asks for, and how the server is set up. */
+export interface ServeSetup extends Partial<Omit<SocketSetup, 'keys' | 'log' | 'probeTimeoutMs'>> {
+  /** Fingerprints of the keys that get ultimate ownertrust. */
+  trust?: readonly string[];
+  /** How long whatever is at a socket's path has to answer, in ms. */
+  probeMs?: number;
+  maxStreams?: number;
+  watchMs?: number;
+  /** The version of the protocol that the host says it speaks. */
+  protocol?: number;
 }
 
 /** How to start a server. */
 export interface ServerOptions {
   runtime: Runtime;
   env: NodeJS.ProcessEnv;
-  config: ServerConfig;
+  setup: ServeSetup;
   /** What stands before `sh -c …`: a command that changes the surroundings and then runs the rest. */
   prefix?: readonly string[];
-  /** Where the launcher may look for runtimes itself, instead of being told which. */
-  choose?: boolean;
 }
 
 /** A socket server in a process of its own, started as in a target, and the host's side of its frames. */
-export class RunningServer {
+export class RunningServer implements OperationCaller {
+  readonly #setup: ServeSetup;
+  readonly #calls = new Map<number, (fields: Buffer[]) => void>();
+  readonly #onChanged: ((socketType: string) => void)[] = [];
+  #lastCall = 0;
+  #operations: TargetOperations | undefined;
   readonly #inbox: WireFrame[] = [];
   readonly #reader = new WireReader();
   #changed: (() => void)[] = [];
   #started = false;
   #printed = Buffer.alloc(0);
   #ended = false;
-  stderr = '';
+  /** What the server printed on its standard error, and what the host's log has about it. */
+  said = '';
   runtime = '';
   readonly exited: Promise<number | string | null>;
 
   private constructor(
     readonly child: ChildProcessWithoutNullStreams,
     payload: Buffer,
+    setup: ServeSetup,
   ) {
+    this.#setup = setup;
     child.stdout.on('data', (chunk: Buffer) => this.#onChunk(chunk));
     child.stderr.on('data', (chunk: Buffer) => {
-      this.stderr += chunk.toString();
-      this.#wake();
+      this.#hear(chunk.toString());
     });
     child.stdin.on('error', () => {}); // it may be gone already
     child.stdin.write(payload);
@@ -87,12 +118,18 @@ export class RunningServer {
 
   /** Starts it; frames may be sent at once. */
   static async start(options: ServerOptions): Promise<RunningServer> {
-    const payload = serverPayload(options.runtime, options.config, await serverSource(options.runtime));
-    const launcher = launcherCommand(options.choose ? {} : { runtime: options.runtime });
+    const { maxStreams, watchMs, protocol = 3 } = options.setup;
+    const config = {
+      protocol,
+      ...(maxStreams === undefined ? {} : { maxStreams }),
+      ...(watchMs === undefined ? {} : { watchMs }),
+    };
+    const payload = serverPayload(options.runtime, config, await serverSource(options.runtime));
+    const launcher = launcherCommand(options.runtime);
     const [command = 'sh', ...args] = [...(options.prefix ?? []), ...launcher];
     const child = spawn(command, args, { env: options.env, stdio: 'pipe' });
     await once(child, 'spawn');
-    return new RunningServer(child, payload);
+    return new RunningServer(child, payload, options.setup);
   }
 
   /** Waits for the first frame that fits, leaving others where they are. */
@@ -100,7 +137,7 @@ export class RunningServer {
     for (;;) {
       const at = this.#inbox.findIndex(fits);
       if (at >= 0) return this.#inbox.splice(at, 1)[0]!;
-      if (this.#ended) throw new Error(`the server ended; it said: ${this.stderr}`);
+      if (this.#ended) throw new Error(`the server ended; it said: ${this.said}`);
       await this.#change();
     }
   }
@@ -117,8 +154,8 @@ export class RunningServer {
 
   /** Waits for what the server says on stderr. */
   async says(pattern: RegExp): Promise<void> {
-    while (!pattern.test(this.stderr)) {
-      if (this.#ended) throw new Error(`the server ended; it said: ${this.stderr}`);
+    while (!pattern.test(this.said)) {
+      if (this.#ended) throw new Error(`the server ended; it said: ${this.said}`);
       await this.#change();
     }
   }
@@ -126,7 +163,7 @@ export class RunningServer {
   /** Waits until a file is there. */
   async waitForFile(path: string): Promise<void> {
     while (!existsSync(path)) {
-      if (this.#ended) throw new Error(`the server ended; it said: ${this.stderr}`);
+      if (this.#ended) throw new Error(`the server ended; it said: ${this.said}`);
       await delay(10);
     }
   }
@@ -147,12 +184,42 @@ export class RunningServer {
     this.child.stdin.write(bytes);
   }
 
-  /** Sends keys if gpg is served, announces WINDOW unless told otherwise, and waits for READY. */
-  async ready({ keys = '' as Buffer | string, gpg = true, windows = true } = {}): Promise<ReadyFacts> {
-    if (gpg) this.send(PUBKEY, 0, keys);
-    if (windows) this.send(WINDOW, 0, uint32(0));
-    const { payload } = await this.next(READY);
-    return JSON.parse(payload.toString()) as ReadyFacts;
+  /** Waits for READY and makes the sockets as a host does. */
+  async ready(options: { keys?: string | Buffer | Promise<Buffer> } = {}): Promise<ReadyFacts> {
+    const { gpg = false, ssh = false, trust = [], probeMs, ...setup } = this.#setup;
+    const facts = JSON.parse((await this.next(READY)).payload.toString()) as ReadyFacts;
+    this.#operations = new WireOperations(this, facts);
+    const keys = Promise.resolve(options.keys ?? '').then((bytes) => ({ keys: Buffer.from(bytes), trust }));
+    const log = (text: string) => this.#hear(`${text}\n`);
+    const served = await serveSockets(this.#operations, {
+      gpg,
+      ssh,
+      keys,
+      probeTimeoutMs: probeMs,
+      ...setup,
+      log,
+    });
+    return { ...facts, ...served };
+  }
+
+  /** The operations of the target, once it is ready. */
+  get operations(): TargetOperations {
+    if (!this.#operations) throw new Error('the server is not ready');
+    return this.#operations;
+  }
+
+  call(fields: readonly (string | Buffer)[]): Promise<Buffer[]> {
+    this.#lastCall += 1;
+    this.send(CALL, this.#lastCall, encodeFields(fields));
+    return new Promise((resolve) => this.#calls.set(this.#lastCall, resolve));
+  }
+
+  async sendInput(bytes: Buffer): Promise<void> {
+    for (let at = 0; at < bytes.length; at += 65_536) this.send(PUBKEY, 0, bytes.subarray(at, at + 65_536));
+  }
+
+  on(_event: 'changed', listener: (socketType: string) => void): void {
+    this.#onChanged.push(listener);
   }
 
   /** Waits for so many bytes of a stream, granting credit for them when asked to. */
@@ -183,7 +250,19 @@ export class RunningServer {
       this.runtime = launched.runtime;
       bytes = launched.rest;
     }
-    this.#inbox.push(...this.#reader.push(bytes));
+    for (const frame of this.#reader.push(bytes)) this.#onFrame(frame);
+    this.#wake();
+  }
+
+  #onFrame(frame: WireFrame): void {
+    const { type, stream, payload } = frame;
+    if (type === RESULT) this.#calls.get(stream)?.(decodeFields(payload) ?? []);
+    else if (type === CHANGED) for (const tell of this.#onChanged) tell(payload.toString());
+    else this.#inbox.push(frame);
+  }
+
+  #hear(text: string): void {
+    this.said += text;
     this.#wake();
   }
 

@@ -1,6 +1,7 @@
 import { lstat } from 'node:fs/promises';
 import { createConnection, type Socket } from 'node:net';
-import { type ListenOptions, listenInTarget, type TargetListener } from '@gpg-bridge/core/remote/listen';
+import type { KeptPath } from '@gpg-bridge/core/remote/keep-path';
+import { type ListenOptions, listenInTarget } from '@gpg-bridge/core/remote/listen';
 import { onTestFinished } from 'vitest';
 import { GnupgHome } from './gnupg-home.ts';
 import { runOk } from './process.ts';
@@ -15,10 +16,10 @@ export function answerOk(socket: Socket): void {
 }
 
 /** Listens as a bridge in a target does, with `answerOk` behind it; closed with the test. */
-export async function listen(path: string, options: Partial<ListenOptions> = {}): Promise<TargetListener> {
+export async function listen(path: string, options: Partial<ListenOptions> = {}): Promise<KeptPath> {
   const listener = await listenInTarget({
     path,
-    kind: 'gpg-agent',
+    type: 'gpg-agent',
     onConnection: answerOk,
     probeTimeoutMs: 20_000, // a busy machine is not a hung one
     stopOwnAgent: () => Promise.reject(new Error('there should be nothing to stop')),

@@ -9,6 +9,10 @@ export const PUBKEY = 4;
 export const READY = 5;
 export const ERROR = 6;
 export const WINDOW = 7;
+export const EOF = 8;
+export const CALL = 11;
+export const RESULT = 12;
+export const CHANGED = 13;
 
 /** One frame. */
 export interface WireFrame {

@@ -1,5 +1,6 @@
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import type { LogCallback } from '@gpg-bridge/core/log';
+import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { importPublicKeys } from '@gpg-bridge/core/remote/keyring';
 import type { WantedKeys } from '@gpg-bridge/vscode-shared/contract';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
@@ -75,7 +76,10 @@ export class KeySync {
       const { host, gnupg, log } = this.options;
       const { keys, trust, count } = picked ?? (await host.exportPublicKeys(wanted));
       if (count === 0) return { added: 0, updated: 0, unchanged: 0 };
-      const result = await importPublicKeys({ keys: Buffer.from(keys, 'base64'), trust }, gnupg());
+      const result = await importPublicKeys(
+        { keys: Buffer.from(keys, 'base64'), trust },
+        new DirectOperations(gnupg()),
+      );
       log(`copied public keys: ${describeSync(result)}`, 'info');
       return { ...result, chosen: picked?.chosen };
     });

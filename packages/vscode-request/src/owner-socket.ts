@@ -1,12 +1,14 @@
 import { lstatSync } from 'node:fs';
-import type { Socket } from 'node:net';
+import { createConnection, type Socket } from 'node:net';
 import { dirname } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { lstatIdentitySync, type SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { type LogCallback, noLog } from '@gpg-bridge/core/log';
 import { BoundSocket } from '@gpg-bridge/core/remote/bound-socket';
-import { connectTo } from '@gpg-bridge/core/remote/knock';
+import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { ensureSocketDirectory } from '@gpg-bridge/core/remote/socket-directory';
+import { temporaryPath } from '@gpg-bridge/core/remote/temporary-name';
 
 /** Who holds a remote's gpg socket, as the holder itself says. */
 export interface OwnerInfo {
@@ -25,6 +27,7 @@ export type OwnerLookup =
 /** What an owner says of itself is one line of JSON, and not longer than this. */
 const LONGEST_INFO = 4_096;
 const BACKLOG = 64;
+const BACKLOG_RETRY_MS = 25;
 
 /** Connects to the owner and reads who it is; one that does not say so in time counts as gone. */
 export async function findOwner(path: string, timeoutMs: number): Promise<OwnerLookup> {
@@ -44,7 +47,7 @@ export async function findOwner(path: string, timeoutMs: number): Promise<OwnerL
 /** Undefined when nobody listens, or for so long that nobody will. */
 async function connect(path: string, timeoutMs: number): Promise<Socket | undefined> {
   try {
-    return await connectTo(path, { timeoutMs });
+    return await connectTo(path, timeoutMs);
   } catch (cause) {
     if (ABANDONED.has((cause as NodeJS.ErrnoException).code ?? '') && isSocket(path)) return undefined;
     throw new BridgeError('SOCKET_PATH_FOREIGN_FILE', {
@@ -53,6 +56,24 @@ async function connect(path: string, timeoutMs: number): Promise<Socket | undefi
       fix: 'Move it away if nothing needs it, then start again.',
       cause,
     });
+  }
+}
+
+/** Connects, waiting for a place in a full backlog; rejects with connect's own error. */
+async function connectTo(path: string, timeoutMs: number): Promise<Socket> {
+  for (let waited = 0; ; waited += BACKLOG_RETRY_MS) {
+    try {
+      return await new Promise<Socket>((resolve, reject) => {
+        const socket = createConnection({ path });
+        socket.once('error', reject).once('connect', () => {
+          socket.off('error', reject).on('error', () => {}); // a reset shows as a close
+          resolve(socket);
+        });
+      });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN' || waited >= timeoutMs) throw error;
+      await delay(BACKLOG_RETRY_MS);
+    }
   }
 }
 
@@ -109,8 +130,8 @@ export class OwnerSocket {
     log: LogCallback = noLog,
   ): Promise<OwnerSocket | undefined> {
     const peers = new Set<Socket>();
-    await ensureSocketDirectory(dirname(path), log);
-    const bound = await BoundSocket.bind(path, {
+    await ensureSocketDirectory(new DirectOperations(), dirname(path), log);
+    const bound = await BoundSocket.bind(path, temporaryPath(path), {
       backlog: BACKLOG,
       allowHalfOpen: false,
       onError: (error) => log(`${path}: ${error.message}`, 'warn'),
@@ -120,7 +141,7 @@ export class OwnerSocket {
         socket.resume().write(`${JSON.stringify(info)}\n`);
       },
     });
-    const placed = finding.found === 'gone' ? bound.placeOver(finding.identity) : bound.placeIfFree();
+    const placed = finding.found === 'gone' ? bound.replace(finding.identity) : bound.placeIfFree();
     if (placed) return new OwnerSocket(bound, peers);
     bound.close();
     return undefined;

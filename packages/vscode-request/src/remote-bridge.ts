@@ -3,6 +3,7 @@ import { type BridgeError, type ErrorCode, toBridgeError } from '@gpg-bridge/cor
 import { listDir } from '@gpg-bridge/core/gnupg/gpgconf';
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import type { LogCallback } from '@gpg-bridge/core/log';
+import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { hasPrivateKeys } from '@gpg-bridge/core/remote/keyring';
 import { type RequestProxyInstance, startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
 import type { Host } from './host.ts';
@@ -121,7 +122,7 @@ export class RemoteBridge {
     const gnupg = this.#options.gnupg();
     const { sockets: hostSockets, permission } = await host.meet(version);
     this.#update({ permission });
-    if ((await hasPrivateKeys(gnupg)) && !(await mayHideOwnKeys())) {
+    if ((await hasPrivateKeys(new DirectOperations(gnupg))) && !(await mayHideOwnKeys())) {
       this.#update({ wanted: false, offReason: 'You chose to keep using the private keys of this remote.' });
       return;
     }

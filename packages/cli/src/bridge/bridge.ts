@@ -1,20 +1,24 @@
 import { EventEmitter } from 'node:events';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
-import { exportPublicKeys, type KeyFilter, type PublicKeys } from '@gpg-bridge/core/host/public-keys';
+import { exportPublicKeys, type KeyFilter } from '@gpg-bridge/core/host/public-keys';
 import type { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
 import type { MuxerStats } from '@gpg-bridge/core/mux/muxer';
 import type { ReadyInfo } from '@gpg-bridge/core/mux/ready';
+import { serveSockets } from '@gpg-bridge/core/remote/serve-sockets';
+import { WireOperations } from '@gpg-bridge/core/remote/wire-operations';
+import type { SocketType } from '@gpg-bridge/core/socket-type';
+import { printable } from '@gpg-bridge/core/text/escape';
+import { launcherCommand } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
 import type { RuntimeName } from '../manager/types.ts';
 import type { Target } from '../targets/target.ts';
 import { serveGpgStream } from './gpg-session.ts';
 import type { Journal } from './journal.ts';
-import { launchServer } from './launch.ts';
 import { serveSshStream } from './ssh-session.ts';
-import { startServer } from './start-server.ts';
+import { type StartedServer, startServer } from './start-server.ts';
 
 /** The host's agents; one that is absent is not bridged. */
 export interface Agents {
@@ -42,6 +46,29 @@ export interface BridgeParts {
   signal?: AbortSignal | undefined;
 }
 
+/** What a bridge made in its target. */
+export interface BridgeInfo {
+  runtime: string;
+  sockets: { type: SocketType; path: string }[];
+  /** What did not work, in words for a person. */
+  warnings: string[];
+}
+
+/** What the host finds out while the target starts its runtime. */
+function askHost(parts: BridgeParts) {
+  const agents = Promise.resolve(parts.agents);
+  const keys = parts.keys && exportPublicKeys(parts.keys, parts.hostEnv ? { env: parts.hostEnv } : {});
+  const hostSockets = agents.then(async ({ gpg, ssh }) =>
+    (await Promise.all([gpg?.identities() ?? [], ssh?.identities() ?? []])).flat(),
+  );
+  // None of them is unhandled if another one fails.
+  const settled = Promise.allSettled([agents, keys, hostSockets]);
+  return { agents, keys, hostSockets, settled };
+}
+
+/** What the host knows of itself. */
+type HostSide = ReturnType<typeof askHost>;
+
 /**
  * The host's end of a stdio carrier: a socket server in the target, and for each of its clients a
  * connection to the host's agent. Emits `end` once, with the reason.
@@ -49,9 +76,9 @@ export interface BridgeParts {
 export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined] }> {
   readonly #muxer: HostMuxer;
   readonly #exec: ExecStream;
-  readonly info: ReadyInfo;
+  readonly info: BridgeInfo;
 
-  private constructor(muxer: HostMuxer, exec: ExecStream, info: ReadyInfo) {
+  private constructor(muxer: HostMuxer, exec: ExecStream, info: BridgeInfo) {
     super();
     this.#muxer = muxer;
     this.#exec = exec;
@@ -61,68 +88,17 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
 
   /** Starts the socket server in the target; resolves when it listens, rejects with what went wrong there. */
   static async start(parts: BridgeParts): Promise<Bridge> {
-    const { target, journal, log } = parts;
-    const launched = parts.launched ?? (await launchServer(target, parts.runtime));
-    // Everything that the host has to find out is asked for while the target starts its runtime.
-    const agents = Promise.resolve(parts.agents);
-    const exported = parts.keys && exportPublicKeys(parts.keys, parts.hostEnv ? { env: parts.hostEnv } : {});
-    const identities = agents.then(({ gpg, ssh }) =>
-      Promise.all([gpg?.identities() ?? [], ssh?.identities() ?? []]),
-    );
-    const asked = Promise.allSettled([agents, exported, identities]); // none of them is unhandled if others fail
-    const { exec, runtime, stderr } = await startServer(target, {
-      exec: launched,
-      runtime: parts.runtime,
-      async config() {
-        const { gpg, ssh } = await agents;
-        return {
-          gpg: gpg !== undefined,
-          ssh: ssh !== undefined,
-          takeover: parts.takeover ?? false,
-          trust: (gpg && (await exported)?.trust) ?? [],
-          hostSockets: (await identities).flat(),
-          ...(target.sshDirectory ? { sshDir: target.sshDirectory } : {}),
-        };
-      },
-      log,
-      signal: parts.signal,
-    }).catch(async (error: unknown) => {
-      // GnuPG's programs, which may start an agent, do not outlive a bridge that came to nothing.
-      await within(HOST_TIMEOUT_MS, asked);
-      throw error;
-    });
-    const { gpg, ssh } = await agents;
-    const muxer = new HostMuxer(
-      { input: exec.stdout, output: exec.stdin },
-      { socketTypes: [...(gpg ? ['gpg-agent'] : []), ...(ssh ? ['ssh-agent'] : [])] },
-    );
-    muxer.on('error-message', (text) => log(`the target says: ${text}`, 'error'));
-    muxer.on('stream', (stream, socketType) => {
-      if (socketType === 'gpg-agent' && gpg) serveGpgStream(stream, gpg, journal, log);
-      else if (ssh) void serveSshStream(stream, ssh, parts.sshKeys, journal, log);
-      else stream.finish();
-    });
-    const giveUp = () => muxer.close();
-    parts.signal?.addEventListener('abort', giveUp);
+    const { target, runtime, log, signal } = parts;
+    const launched = parts.launched ?? (await target.exec(launcherCommand(runtime)));
+    const host = askHost(parts);
     try {
-      let ended: BridgeError | undefined;
-      const info = await new Promise<ReadyInfo>((resolve, reject) => {
-        muxer.once('ready', resolve);
-        muxer.once('close', (error) => {
-          ended = error;
-          reject(error ?? new Error('it was given up before it was ready'));
-        });
-        if (gpg) void sendKeys(muxer, exported, log).catch(reject);
-      });
-      // What broke it may have come together with READY.
-      if (muxer.closed) throw ended ?? new Error('it was given up as it got ready');
-      return new Bridge(muxer, exec, { ...info, runtime: info.runtime ?? runtime });
+      const server = await startServer(target, { exec: launched, runtime, log, signal });
+      const { muxer, info } = await serveTarget(server, host, parts);
+      return new Bridge(muxer, server.exec, info);
     } catch (error) {
-      muxer.close();
-      exec.kill();
-      throw inItsWords(toBridgeError(error, `can't start the bridge to ${target.name}`), target, stderr());
-    } finally {
-      parts.signal?.removeEventListener('abort', giveUp);
+      // GnuPG's programs, which may start an agent, do not outlive a bridge that came to nothing.
+      await within(HOST_TIMEOUT_MS, host.settled);
+      throw error;
     }
   }
 
@@ -157,25 +133,70 @@ async function within(timeoutMs: number, something: Promise<unknown>): Promise<v
   clearTimeout(late);
 }
 
-/** The first keys go before READY, which waits for them; the rest of a large keyring follows by itself. */
-async function sendKeys(
-  muxer: HostMuxer,
-  exported: Promise<PublicKeys> | undefined,
-  log: LogCallback,
-): Promise<void> {
-  const { unsent } = await muxer.sendPublicKeys((await exported)?.keys ?? Buffer.alloc(0));
-  if (unsent > 0) log(`${unsent} bytes of public keys could not be sent to the target`, 'warn');
+/** Makes the sockets in the target through its server, and joins their clients with the host's agents. */
+async function serveTarget(
+  { exec, runtime, stderr }: StartedServer,
+  host: HostSide,
+  { target, journal, log, sshKeys, takeover, signal }: BridgeParts,
+): Promise<{ muxer: HostMuxer; info: BridgeInfo }> {
+  const muxer = new HostMuxer({ input: exec.stdout, output: exec.stdin });
+  let ended: BridgeError | undefined;
+  const ready = new Promise<ReadyInfo>((resolve, reject) => {
+    muxer.once('ready', resolve);
+    muxer.once('close', (error) => {
+      ended = error;
+      reject(error ?? givenUp());
+    });
+  });
+  ready.catch(() => {}); // it may fail before the agents are known, and is awaited after them
+  muxer.on('error-message', (text) => log(`the target says: ${text}`, 'error'));
+  const giveUp = () => muxer.close();
+  signal?.addEventListener('abort', giveUp);
+  try {
+    const { gpg, ssh } = await host.agents;
+    muxer.on('stream', (stream, socketType) => {
+      if (socketType === 'gpg-agent' && gpg) serveGpgStream(stream, gpg, journal, log);
+      else if (socketType === 'ssh-agent' && ssh) void serveSshStream(stream, ssh, sshKeys, journal, log);
+      else stream.discard();
+    });
+    const { sockets, warnings, failures } = await serveSockets(new WireOperations(muxer, await ready), {
+      gpg: gpg !== undefined,
+      ssh: ssh !== undefined,
+      keys: gpg && host.keys,
+      takeover,
+      hostSockets: await host.hostSockets,
+      sshDirectory: target.sshDirectory,
+      log,
+    });
+    if (muxer.closed) throw ended ?? givenUp();
+    if (sockets.length === 0) throw noSockets(target, failures);
+    const shown = sockets.map(({ type, path }) => ({ type, path: printable(path) }));
+    return { muxer, info: { runtime, sockets: shown, warnings } };
+  } catch (error) {
+    muxer.close();
+    exec.kill();
+    throw inItsWords(toBridgeError(error, `can't start the bridge to ${target.name}`), stderr());
+  } finally {
+    signal?.removeEventListener('abort', giveUp);
+  }
 }
 
-/**
- * A target that closed without a word in the protocol often said why on its standard error; one that
- * failed in words of the same form as ours needs no others around them.
- */
-function inItsWords(error: BridgeError, target: Target, lastWords: string): BridgeError {
-  if (error.code === 'TARGET_CLOSED' && lastWords) {
-    return new BridgeError(error.code, { what: error.what, why: lastWords, fix: error.fix, cause: error });
-  }
-  const [, what, why, fix] = /^(.+?): (.+?)\. ([A-Z].*\.)$/s.exec(error.why) ?? [];
-  if (error.code !== 'TARGET_ERROR' || !what || !why || !fix) return error;
-  return new BridgeError(error.code, { what: `in ${target.name}: ${what}`, why, fix, cause: error });
+function givenUp(): Error {
+  return new Error('it was given up before it was ready');
+}
+
+/** Why a target got no socket at all. */
+function noSockets(target: Target, [first, second]: readonly BridgeError[]): BridgeError {
+  return new BridgeError('TARGET_ERROR', {
+    what: `in ${target.name}: ${printable(first?.what ?? 'no socket was made')}`,
+    why: printable([first?.why, ...(second ? [`${second.what}: ${second.why}`] : [])].join('; '), 1_000),
+    fix: printable([...new Set([first?.fix, second?.fix])].filter(Boolean).join(' '), 1_000),
+    cause: first,
+  });
+}
+
+/** A target that closed without a word in the protocol often said why on its standard error. */
+function inItsWords(error: BridgeError, lastWords: string): BridgeError {
+  if (error.code !== 'TARGET_CLOSED' || !lastWords) return error;
+  return new BridgeError(error.code, { what: error.what, why: lastWords, fix: error.fix, cause: error });
 }

@@ -176,6 +176,7 @@ function answerUnavailable(stream: MuxStream, failure: BridgeError, log: LogCall
       return taken;
     },
     drained: () => stream.resumeDelivery(),
+    eof: () => stream.finish(),
     ended: () => {},
   });
 }

@@ -1,13 +1,9 @@
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { LogCallback } from '@gpg-bridge/core/log';
+import { PROTOCOL_VERSION } from '@gpg-bridge/core/mux/frame';
 import { printable } from '@gpg-bridge/core/text/escape';
-import {
-  type Launched,
-  parseLauncherLine,
-  type ServerConfig,
-  serverPayload,
-} from '@gpg-bridge/socket-server';
+import { type Launched, parseLauncherLine, serverPayload } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
 import type { RuntimeName } from '../manager/types.ts';
 import type { Target } from '../targets/target.ts';
@@ -28,8 +24,6 @@ export interface StartOptions {
   exec: ExecStream;
   /** The only runtime that the launcher tries, if it was told one. */
   runtime?: RuntimeName | undefined;
-  /** Asked for once the runtime is known, so that it can be made up meanwhile. */
-  config(): Promise<ServerConfig>;
   log: LogCallback;
   /** Gives up. */
   signal?: AbortSignal | undefined;
@@ -60,10 +54,9 @@ export async function startServer(target: Target, options: StartOptions): Promis
     if (Buffer.isBuffer(found)) throw await notStarted(target, exec, options.runtime, found, stderr);
     if (found.runtime === 'none') throw noRuntime(target, options.runtime);
     if (found.noise.length > 0) options.log(`target printed ${found.noise.length} bytes first`, 'debug');
-    clearTimeout(late); // the host may take its own time
-    const config = await options.config();
-    // The line may have been there before anybody gave up, and the host's part can't be interrupted.
+    // The line may have been there before anybody gave up.
     patience.signal.throwIfAborted();
+    const config = { protocol: PROTOCOL_VERSION };
     exec.stdin.write(serverPayload(found.runtime, config, serverSource(found.runtime)));
     return { exec, runtime: found.runtime, stderr };
   } catch (error) {

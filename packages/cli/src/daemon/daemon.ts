@@ -2,9 +2,9 @@ import { type FSWatcher, readFileSync, rmSync, watch, writeFileSync } from 'node
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { LogLevel } from '@gpg-bridge/core/log';
+import { launcherCommand } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
 import { Journal, type SessionWatcher } from '../bridge/journal.ts';
-import { launchServer } from '../bridge/launch.ts';
 import type { BridgeOptions } from '../manager/types.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
@@ -114,7 +114,7 @@ export class Daemon {
   /** One life of the bridge; resolves with why it is over. */
   async #bridgeOnce(ready: () => void): Promise<string> {
     await this.#target.check();
-    const launched = await launchServer(this.#target, this.#options.runtime);
+    const launched = await this.#target.exec(launcherCommand(this.#options.runtime));
     const { Bridge, findHostAgents, Tidying } = await import('./attach.ts').catch((error: unknown) => {
       launched.kill(); // a package that is just being replaced
       throw error;

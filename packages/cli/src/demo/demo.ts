@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { noLog } from '@gpg-bridge/core/log';
+import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { importPublicKeys } from '@gpg-bridge/core/remote/keyring';
 import { startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
 import { Bridge } from '../bridge/bridge.ts';
@@ -59,7 +60,7 @@ async function throughProxies(sandbox: Sandbox, host: Host, tell: Narrator): Pro
   const env = await sandbox.home('vscode');
   const agentProxy = new AgentProxy({ env: host.env });
   const { keys, trust } = await agentProxy.exportPublicKeys('pairs');
-  await importPublicKeys({ keys: Buffer.from(keys, 'base64'), trust }, { env });
+  await importPublicKeys({ keys: Buffer.from(keys, 'base64'), trust }, new DirectOperations({ env }));
   const requestProxy = await startRequestProxy({ env }, { commandExecutor: agentProxy });
   try {
     tell.fact(`target's socket ${requestProxy.socketPath}`);

@@ -1,5 +1,5 @@
-import { lstatSync } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
+import { lstatSync, readFileSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
 
 /** What makes two paths the same socket, whatever they are called: bigints as decimal strings. */
 export interface SocketIdentity {
@@ -31,13 +31,12 @@ export function lstatIdentitySync(path: string): SocketIdentity | undefined {
 
 /** An identity that can be told to another machine, or to a container of this one. */
 export async function tellableIdentity(path: string): Promise<SocketIdentity | undefined> {
-  const [identity, boot] = await Promise.all([identityOf(path), bootId()]);
+  const [identity, boot] = [await identityOf(path), bootId()];
   return identity && { ...identity, ...(boot === undefined ? {} : { boot }) };
 }
 
-/** Of identities that were told, those that this kernel's files can have. */
-export async function ofThisKernel(told: readonly SocketIdentity[]): Promise<SocketIdentity[]> {
-  const here = await bootId();
+/** Of identities that were told, those that files of the kernel with this boot id can have. */
+export function ofKernel(here: string | undefined, told: readonly SocketIdentity[]): SocketIdentity[] {
   return told.filter(({ boot }) => boot === undefined || here === undefined || boot === here);
 }
 
@@ -47,9 +46,9 @@ export function sameIdentity(a: SocketIdentity, b: SocketIdentity): boolean {
 }
 
 /** Made anew at every start of a Linux kernel, and the same in all its containers; elsewhere there is none. */
-async function bootId(): Promise<string | undefined> {
+export function bootId(): string | undefined {
   try {
-    return (await readFile('/proc/sys/kernel/random/boot_id', 'latin1')).trim();
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
   } catch {
     return undefined;
   }

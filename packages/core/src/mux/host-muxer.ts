@@ -1,9 +1,9 @@
 import { BridgeError } from '../errors.ts';
-import { decodeFields, encodeFields } from './fields.ts';
 import { SOCKET_TYPES } from '../socket-type.ts';
+import { printable } from '../text/escape.ts';
+import { decodeFields, encodeFields } from './fields.ts';
 import { FRAME, MAX_DATA, PROTOCOL_VERSION } from './frame.ts';
 import { type Carrier, Muxer, type MuxerOptions } from './muxer.ts';
-import { printable } from '../text/escape.ts';
 import { parseReady, type ReadyInfo } from './ready.ts';
 
 /** Options of the host's end. */
@@ -93,18 +93,22 @@ export class HostMuxer extends Muxer {
   protected override onFrame(type: number, id: number, payload: Buffer): void {
     switch (type) {
       case FRAME.OPEN:
-        return this.#onOpen(id, payload.toString('latin1'));
+        this.#onOpen(id, payload.toString('latin1'));
+        break;
       case FRAME.EOF:
-        return this.streams.get(id)?.eofByPeer();
+        this.streams.get(id)?.eofByPeer();
+        break;
       case FRAME.RESULT:
-        return this.#onResult(id, payload);
+        this.#onResult(id, payload);
+        break;
       case FRAME.CHANGED:
         this.emit('changed', payload.toString('latin1'));
-        return;
+        break;
       case FRAME.READY:
-        return this.#onReady(payload);
+        this.#onReady(payload);
+        break;
       default:
-        return this.#onError(payload);
+        this.#onError(payload);
     }
   }
 

@@ -46,14 +46,14 @@ class SocketPipe implements StreamConsumer, Outlets {
   ) {}
 
   start(): void {
-    this.socket.once('end', () => this.#onSocketEnd());
+    this.socket.once('end', () => this.#onLastByte());
     this.socket.on('error', (error) => this.#onSocketEnd(error));
     this.socket.once('close', () => this.#onSocketClose());
     takeViews(this.socket, this.#fromSocket);
     this.stream.attach(this);
     // Both may have ended before they were joined; their events do not come again.
     if (this.socket.closed) this.#onSocketClose();
-    else if (this.socket.readableEnded) this.#onSocketEnd();
+    else if (this.socket.readableEnded) this.#onLastByte();
   }
 
   // StreamConsumer
@@ -115,6 +115,12 @@ class SocketPipe implements StreamConsumer, Outlets {
     this.#socketBusy = false;
     if (!this.#held) this.stream.resumeDelivery();
   };
+
+  /** Where half-open connections are allowed the other side may still want answers; else it has gone. */
+  #onLastByte(): void {
+    if (this.socket.allowHalfOpen && this.socket.writable) this.stream.endSending();
+    else this.#onSocketEnd();
+  }
 
   #onSocketEnd(error?: Error): void {
     this.#error ??= error;

@@ -1,6 +1,6 @@
 import { BridgeError } from '../errors.ts';
-import { decodeFields, encodeFields } from './fields.ts';
 import type { SocketType } from '../socket-type.ts';
+import { decodeFields, encodeFields } from './fields.ts';
 import { FRAME, MAX_PAYLOAD, PROTOCOL_VERSION } from './frame.ts';
 import { Muxer } from './muxer.ts';
 import { encodeReady, type ReadyInfo } from './ready.ts';

@@ -1,9 +1,7 @@
 import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { basename, dirname, join } from 'node:path';
 import { lstatIdentitySync, type SocketIdentity, sameIdentity } from '../fs/socket-identity.ts';
 import { asViewSocket } from '../io/view-socket.ts';
-import { temporaryName } from './temporary-name.ts';
 
 /** How a socket is served. */
 export interface BindOptions {
@@ -12,8 +10,6 @@ export interface BindOptions {
   onConnection(socket: Socket): void;
   onError(error: Error): void;
 }
-
-const BIND_ATTEMPTS = 8;
 
 /** Hard links to sockets do not exist everywhere: 9p, vfat, some shared folders of virtual machines. */
 const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EINVAL', 'EACCES']);
@@ -40,29 +36,26 @@ export class BoundSocket {
     this.identity = identity;
   }
 
-  /** Listens under a temporary name beside `path`. */
-  static async bind(path: string, options: BindOptions): Promise<BoundSocket> {
-    for (let attempt = 1; ; attempt++) {
-      const temporaryPath = join(dirname(path), temporaryName(basename(path)));
-      const server = createServer({ allowHalfOpen: options.allowHalfOpen }, (accepted) =>
-        options.onConnection(asViewSocket(accepted)),
-      );
-      try {
-        await new Promise<void>((resolve, reject) => {
-          server.once('error', reject);
-          server.listen({ path: temporaryPath, backlog: options.backlog }, () => {
-            server.off('error', reject);
-            resolve();
-          });
+  /** Listens under a temporary name in the directory of `path`. */
+  static async bind(path: string, temporaryPath: string, options: BindOptions): Promise<BoundSocket> {
+    const server = createServer({ allowHalfOpen: options.allowHalfOpen }, (accepted) =>
+      options.onConnection(asViewSocket(accepted)),
+    );
+    try {
+      await new Promise<void>((resolve, reject) => {
+        server.once('error', reject);
+        server.listen({ path: temporaryPath, backlog: options.backlog }, () => {
+          server.off('error', reject);
+          resolve();
         });
-        chmodSync(temporaryPath, 0o600);
-        // From here on an error is one connection that could not be accepted.
-        server.on('error', options.onError);
-        return new BoundSocket(path, temporaryPath, server);
-      } catch (error) {
-        server.close();
-        if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE' || attempt === BIND_ATTEMPTS) throw error;
-      }
+      });
+      chmodSync(temporaryPath, 0o600);
+      // From here on an error is one connection that could not be accepted.
+      server.on('error', options.onError);
+      return new BoundSocket(path, temporaryPath, server);
+    } catch (error) {
+      server.close();
+      throw error;
     }
   }
 
@@ -83,7 +76,7 @@ export class BoundSocket {
   }
 
   /** Takes the final name from the file with that identity, without a gap; false if it is not there. */
-  placeOver(identity: SocketIdentity): boolean {
+  replace(identity: SocketIdentity): boolean {
     const there = lstatIdentitySync(this.path);
     if (!there || !sameIdentity(there, identity)) return false;
     renameSync(this.#temporaryPath, this.path);

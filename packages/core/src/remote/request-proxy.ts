@@ -70,7 +70,7 @@ export async function startRequestProxy(
 
   const listener = await listenInTarget({
     path,
-    kind: 'gpg-agent',
+    type: 'gpg-agent',
     onConnection: accept,
     allowHalfOpen: true,
     log,

@@ -1,9 +1,7 @@
-import { constants } from 'node:fs';
-import { access, chmod, realpath, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { BridgeError } from '../errors.ts';
+import { sameIdentity } from '../fs/socket-identity.ts';
 import type { LogCallback } from '../log.ts';
-import { makePrivateDirectory } from './private-directory.ts';
+import { errorCode, type FileFacts, type TargetOperations } from './operations.ts';
 
 const STICKY = 0o1000;
 
@@ -11,22 +9,34 @@ const STICKY = 0o1000;
  * Makes sure that a socket's directory is there and that nobody else can enter it: created with 0700,
  * tightened if it is ours and laxer, an error if neither is possible.
  */
-export async function ensureSocketDirectory(directory: string, log: LogCallback): Promise<void> {
-  try {
-    await makePrivateDirectory(directory);
-    const facts = await stat(directory);
-    if (!facts.isDirectory()) throw unusable(directory, 'it is not a directory', 'Remove that file.');
-    if (facts.mode & 0o077) await tighten(directory, facts, log);
-    await access(directory, constants.W_OK | constants.X_OK);
-  } catch (cause) {
-    throw directoryUnusable(directory, cause);
-  }
+export async function ensureSocketDirectory(
+  operations: TargetOperations,
+  directory: string,
+  log: LogCallback,
+): Promise<void> {
+  // All of it in one round trip.
+  const made = operations.makeDirectory(directory).then(
+    () => undefined,
+    (error: unknown) => ({ error }),
+  );
+  const [facts, above, root] = await Promise.all([
+    operations.stat(directory),
+    operations.stat(`${directory}/..`), // the real one, where the directory is a link
+    operations.stat('/'),
+  ]);
+  const failed = await made;
+  if (failed) throw directoryUnusable(directory, failed.error);
+  if (facts?.kind !== 'directory') throw unusable(directory, 'it is not a directory', 'Remove that file.');
+  if ((facts.mode & 0o077) === 0) return;
+  // Root owns /tmp and /run: closing such a directory to everybody else would break the system.
+  const isTopLevel = above !== undefined && root !== undefined && sameIdentity(above.identity, root.identity);
+  await tighten(operations, directory, facts, isTopLevel, log);
 }
 
 /** What a file operation's failure in a socket's directory means for the person. */
 export function directoryUnusable(directory: string, cause: unknown): BridgeError {
   if (cause instanceof BridgeError) return cause;
-  const why = REASONS[(cause as NodeJS.ErrnoException).code ?? ''] ?? (cause as Error).message;
+  const why = REASONS[errorCode(cause)] ?? (cause as Error).message;
   return unusable(directory, why, 'Make it a writable directory of your own with mode 0700.', cause);
 }
 
@@ -41,26 +51,26 @@ const REASONS: Partial<Record<string, string>> = {
 };
 
 async function tighten(
+  operations: TargetOperations,
   directory: string,
-  { mode, uid }: { mode: number; uid: number },
+  { mode, uid }: FileFacts,
+  isTopLevel: boolean,
   log: LogCallback,
 ): Promise<void> {
-  const shown = `0${(mode & 0o7777).toString(8)}`;
-  const real = await realpath(directory);
-  if (uid !== process.getuid?.()) {
+  const shown = `0${mode.toString(8)}`;
+  if (uid !== operations.facts.uid) {
     const why = `it belongs to user ${uid} and others can enter it (mode ${shown})`;
     throw unusable(directory, why, `Let its owner run \`chmod 700 ${directory}\`.`);
   }
-  // Root owns /tmp and /run: closing such a directory to everybody else would break the system.
-  if (mode & STICKY || dirname(real) === '/') {
+  if (mode & STICKY || isTopLevel) {
     const why = `it is shared with other users (mode ${shown})`;
     throw unusable(directory, why, 'Use a directory of your own with mode 0700.');
   }
-  await chmod(directory, mode & 0o700);
-  log(
-    `${directory} had mode ${shown}: set to 0${(mode & 0o700).toString(8)}, so that only you can enter it`,
-    'warn',
-  );
+  const closed = mode & 0o700;
+  await operations.chmod(directory, closed).catch((cause: unknown) => {
+    throw directoryUnusable(directory, cause);
+  });
+  log(`${directory} had mode ${shown}: set to 0${closed.toString(8)}, so that only you can enter it`, 'warn');
 }
 
 function unusable(directory: string, why: string, fix: string, cause?: unknown): BridgeError {

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
-import { readdir, readFile, readlink, realpath } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
-import { isTemporaryName } from './temporary-name.ts';
+import { basename, dirname } from 'node:path/posix';
+import { printable } from '../text/escape.ts';
+import type { TargetOperations } from './operations.ts';
+import { temporaryNamePattern } from './temporary-name.ts';
 
 /** A process that has a listening socket open. */
 export interface SocketOwner {
@@ -9,55 +9,54 @@ export interface SocketOwner {
   program: string;
 }
 
-/** Flag `__SO_ACCEPTCON` in /proc/net/unix: the socket listens. */
-const LISTENING = 0x10000;
+/**
+ * Prints `inode pid program` for every process that listens on $2/$3. The kernel keeps the name given to
+ * bind(): a path with links in it, or the temporary name ($4 and a few characters, $5) before a rename.
+ * A 1 in the fifth hexadecimal digit of the flags (`__SO_ACCEPTCON`) says that a socket listens.
+ */
+const SCRIPT = `
+proc=$1 dir=$2 name=$3 temporary=$4$5
+real=$(cd "$dir" && pwd -P) || exit 0
+listening=$(grep -F -e "/$name" -e "/$4" "$proc/net/unix" | while read -r a b c flags e f inode path; do
+  case $flags in ???1????)
+    case $path in "$dir/$name"|"$real/$name"|"$dir"/$temporary|"$real"/$temporary) echo "$inode";; esac;;
+  esac
+done)
+[ "$listening" ] || exit 0
+set --
+for inode in $listening; do set -- "$@" -e "-> socket:\\[$inode\\]"; done
+ls -l "$proc"/[0-9]*/fd 2>/dev/null | grep -e "^$proc/" "$@" | while read -r line; do
+  case $line in
+    "$proc"/*) pid=\${line#"$proc"/}; pid=\${pid%%/*};;
+    *) inode=\${line##*\\[}; read -r program < "$proc/$pid/comm"; echo "\${inode%]} $pid $program";;
+  esac
+done
+`;
 
 /**
  * The processes that listen on a Unix socket, newest socket first, as far as they can be seen: Linux
  * alone has /proc, and other users' processes keep their descriptors to themselves.
  */
-export async function socketOwners(path: string, procDir = '/proc'): Promise<SocketOwner[]> {
+export async function socketOwners(
+  operations: TargetOperations,
+  path: string,
+  procDir = '/proc',
+): Promise<SocketOwner[]> {
+  const { start, randomLength } = temporaryNamePattern(path);
+  const args = [procDir, dirname(path), basename(path), start, '?'.repeat(randomLength)];
   try {
-    const sockets = await listeningSockets(path, procDir);
-    if (sockets.size === 0) return [];
-    const pids = (await readdir(procDir)).filter((name) => /^\d+$/.test(name));
-    const owners: (SocketOwner & { socket: number })[] = [];
-    for (const pid of pids) {
-      const socket = await heldSocket(join(procDir, pid, 'fd'), sockets);
-      if (socket === undefined) continue;
-      const program = (await readFile(join(procDir, pid, 'comm'), 'utf8').catch(() => 'unknown')).trim();
-      owners.push({ pid: Number(pid), program, socket });
-    }
-    return owners.sort((a, b) => b.socket - a.socket).map(({ pid, program }) => ({ pid, program }));
+    const { stdout } = await operations.run({ program: 'sh', args: ['-c', SCRIPT, 'sh', ...args] });
+    const found = [...stdout.toString().matchAll(/^(\d+) (\d+) (.*)$/gm)].map(([, inode, pid, program]) => ({
+      inode: Number(inode),
+      pid: Number(pid),
+      program: printable(program ?? '', 40),
+    }));
+    const owners = found.sort((a, b) => b.inode - a.inode);
+    // A process may have the socket open more than once.
+    return owners
+      .filter(({ pid }, at) => owners.findIndex((owner) => owner.pid === pid) === at)
+      .map(({ pid, program }) => ({ pid, program }));
   } catch {
     return [];
   }
-}
-
-/** Inode numbers, in the kernel's own socket file system, of what listens under that name. */
-async function listeningSockets(path: string, procDir: string): Promise<Set<number>> {
-  // The kernel keeps the name given to bind(): a path with links in it, or the name before a rename.
-  const names = new Set([path, join(await realpath(dirname(path)), basename(path))]);
-  const directories = new Set([...names].map((name) => dirname(name)));
-  const isOurName = (name: string) =>
-    names.has(name) || (directories.has(dirname(name)) && isTemporaryName(basename(name), basename(path)));
-
-  const sockets = new Set<number>();
-  // Read in one go to the end: older Nodes' promise version stops at the first short read, as /proc makes them.
-  for (const line of readFileSync(join(procDir, 'net/unix'), 'utf8').split('\n')) {
-    // Num: RefCount Protocol Flags Type St Inode Path
-    const fields = /^\S+ \S+ \S+ (\S+) \S+ \S+ +(\d+) (.+)$/.exec(line);
-    if (!fields?.[1] || !fields[3] || !(Number.parseInt(fields[1], 16) & LISTENING)) continue;
-    if (isOurName(fields[3])) sockets.add(Number(fields[2]));
-  }
-  return sockets;
-}
-
-async function heldSocket(fdDir: string, sockets: Set<number>): Promise<number | undefined> {
-  for (const fd of await readdir(fdDir).catch(() => [])) {
-    const link = await readlink(join(fdDir, fd)).catch(() => '');
-    const socket = Number(/^socket:\[(\d+)\]$/.exec(link)?.[1]);
-    if (sockets.has(socket)) return socket;
-  }
-  return undefined;
 }

@@ -1,4 +1,5 @@
 import { createHash, randomInt } from 'node:crypto';
+import { basename, dirname, join } from 'node:path/posix';
 
 const RANDOM_LENGTH = 5;
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz0123456789';
@@ -17,13 +18,17 @@ export function temporaryName(finalName: string): string {
   return (fixed + random).slice(0, room);
 }
 
-/** Whether `name` is a temporary name of `finalName`. */
-export function isTemporaryName(name: string, finalName: string): boolean {
-  const fixed = fixedPart(finalName);
-  return name.length === fixed.length + RANDOM_LENGTH && name.startsWith(fixed);
-}
-
 /** `.gb` and two characters that differ between the names of one directory: ten bytes with the random part. */
 function fixedPart(finalName: string): string {
   return `.gb${createHash('sha256').update(finalName).digest('hex').slice(0, 2)}`;
+}
+
+/** Where to bind a socket that will get this path. */
+export function temporaryPath(path: string): string {
+  return join(dirname(path), temporaryName(basename(path)));
+}
+
+/** How the temporary names for a path begin that are long enough to be told from others, and how long they are. */
+export function temporaryNamePattern(path: string): { start: string; randomLength: number } {
+  return { start: fixedPart(basename(path)), randomLength: RANDOM_LENGTH };
 }

@@ -4,7 +4,7 @@ import { encodeConfig, type ServerConfig } from './config.ts';
 export type { ServerConfig } from './config.ts';
 
 /** What a socket server can run on, in the order in which a target's own are tried. */
-export const RUNTIMES = ['node', 'perl', 'python'] as const;
+export const RUNTIMES = ['perl', 'python', 'node'] as const;
 
 /** One of the runtimes. */
 export type Runtime = (typeof RUNTIMES)[number];
@@ -85,7 +85,7 @@ const FACTS: Record<Runtime, RuntimeFacts> = {
  * The command that starts a server in a target: it prints `GPG-BRIDGE 1 <runtime>`, and then waits for
  * that runtime's `serverPayload` on stdin. With `runtime` no other is tried.
  */
-export function launcherCommand({ runtime }: { runtime?: Runtime } = {}): string[] {
+export function launcherCommand(runtime?: Runtime): string[] {
   const tried = runtime ? [runtime] : RUNTIMES;
   const script = [
     `PATH=$PATH:${MORE_PLACES.join(':')}`,

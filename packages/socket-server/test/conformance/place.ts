@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
-import { DATA, ERROR, OPEN } from '@gpg-bridge/test-support/wire';
+import { DATA, OPEN } from '@gpg-bridge/test-support/wire';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Runtime } from '../../src/launch/launch.ts';
 import { Client, Target } from './target.ts';
@@ -86,11 +86,12 @@ export function placeCases(runtime: Runtime): void {
       `mount -o remount,ro,bind ${target.root}`,
     );
     const server = await target.serve({ gpg: true, ssh: true }, { prefix });
-    server.send(4, 0);
-    const text = (await server.next(ERROR)).payload.toString();
+    const { sockets, failures } = await server.ready();
+    expect(sockets).toEqual([]);
+    const text = failures.map(({ message }) => message).join('\n');
     expect(text).toMatch(/\.ssh.*read-only/i);
     expect(text).toContain(target.gnupgHome);
-    expect(await server.exited).toBe(1);
+    expect(await server.stop()).toBe(0);
   });
 
   it('refuses a path that is too long for a socket, and serves the other', async () => {
@@ -165,8 +166,7 @@ export function placeCases(runtime: Runtime): void {
     const watching = await Client.connect(main);
     await SocketHolder.start(path, { relayTo: main });
     const server = await target.serve({ gpg: true });
-    server.send(4, 0);
-    expect((await server.next(ERROR)).payload.toString()).toMatch(/another forward/);
+    expect((await server.ready()).failures).toMatchObject([{ code: 'SOCKET_HELD_BY_FORWARD' }]);
     watching.write('GETINFO pid\n');
     expect((await watching.take(20)).toString()).toMatch(/^OK /);
   });
@@ -207,10 +207,10 @@ export function placeCases(runtime: Runtime): void {
     await new Promise<void>((resolve) => agent.listen(target.sshSocket, resolve));
     onTestFinished(() => void agent.close());
     const server = await target.serve({ ssh: true });
-    expect((await server.next(ERROR)).payload.toString()).toMatch(/another forward/);
-    await server.exited;
+    expect((await server.ready()).failures).toMatchObject([{ code: 'SOCKET_HELD_BY_FORWARD' }]);
+    await server.stop();
     const taking = await target.serve({ ssh: true, takeover: true });
-    await taking.ready({ gpg: false });
+    await taking.ready();
     await Client.open(taking, target.sshSocket);
   });
 
@@ -267,8 +267,9 @@ export function placeCases(runtime: Runtime): void {
     const shared = join(target.root, 'shared');
     await mkdir(shared);
     await chmod(shared, 0o1777);
-    const server = await target.serve({ ssh: true, sshDir: shared });
-    expect((await server.next(ERROR)).payload.toString()).toMatch(/shared with other users/);
+    const server = await target.serve({ ssh: true, sshDirectory: shared });
+    const { failures } = await server.ready();
+    expect(failures.map(({ message }) => message).join()).toMatch(/shared with other users/);
     expect(lstatSync(shared).mode & 0o7777).toBe(0o1777);
   });
 

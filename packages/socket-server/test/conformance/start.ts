@@ -1,9 +1,10 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { importPublicKeys } from '@gpg-bridge/core/remote/keyring';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { run } from '@gpg-bridge/test-support/process';
-import { DATA, ERROR, OPEN, PUBKEY, READY, uint32, WINDOW } from '@gpg-bridge/test-support/wire';
+import { DATA, ERROR, OPEN } from '@gpg-bridge/test-support/wire';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Runtime } from '../../src/launch/launch.ts';
 import { Client, Target } from './target.ts';
@@ -30,9 +31,11 @@ export function startCases(runtime: Runtime): void {
     const server = await target.serve({ gpg: true, ssh: true });
     const ready = await server.ready();
     const gpgSocket = await target.gpgSocket();
-    expect(ready.version).toBe(2);
-    expect(ready.features).toEqual(['window', 'pubkey-more']);
+    expect(ready.version).toBe(3);
     expect(ready.runtime).toBe(runtime);
+    expect(ready.system).toBe(process.platform);
+    expect(ready.uid).toBe(process.getuid?.());
+    expect(ready.home).toBe(target.home);
     expect(ready.warnings).toEqual([]);
     expect(ready.sockets).toContainEqual({ type: 'gpg-agent', path: gpgSocket });
     expect(ready.sockets).toContainEqual({ type: 'ssh-agent', path: target.sshSocket });
@@ -47,25 +50,28 @@ export function startCases(runtime: Runtime): void {
   it('listens for ssh at once, and for gpg when the keys have come', async () => {
     const target = await Target.create(runtime);
     const server = await target.serve({ gpg: true, ssh: true });
+    let giveKeys = (_keys: Buffer) => {};
+    const keys = new Promise<Buffer>((resolve) => {
+      giveKeys = resolve;
+    });
+    const ready = server.ready({ keys });
     await server.waitForFile(target.sshSocket);
     expect(existsSync(await target.gpgSocket())).toBe(false);
-    server.send(WINDOW, 0, uint32(0));
-    expect(server.waiting).toEqual([]);
-    server.send(PUBKEY, 0);
-    await server.next(READY);
+    giveKeys(Buffer.alloc(0));
+    await ready;
     expect(existsSync(await target.gpgSocket())).toBe(true);
     expect(existsSync(join(target.gnupgHome, 'pubring.kbx'))).toBe(false);
   });
 
   it('puts the ssh socket where it is told to', async () => {
     const target = await Target.create(runtime);
-    const server = await target.serve({ ssh: true, sshDir: target.gnupgHome });
-    const { sockets } = await server.ready({ gpg: false });
+    const server = await target.serve({ ssh: true, sshDirectory: target.gnupgHome });
+    const { sockets } = await server.ready();
     expect(sockets).toEqual([{ type: 'ssh-agent', path: join(target.gnupgHome, 'agent.sock') }]);
     expect(existsSync(join(target.home, '.ssh'))).toBe(false);
   });
 
-  it('imports the keys before READY, and trusts those it is told to', async () => {
+  it('imports the keys before it listens, and trusts those it is told to', async () => {
     const { keys, fingerprints } = await hostWithKeys('Mine', 'Somebody else');
     const target = await Target.create(runtime);
     const server = await target.serve({ gpg: true, trust: [fingerprints[0]!] });
@@ -81,7 +87,7 @@ export function startCases(runtime: Runtime): void {
     await server.next(OPEN);
   });
 
-  it('imports what follows after READY, while clients are served', async () => {
+  it('imports keys while clients are served', async () => {
     const { keys } = await hostWithKeys('First', 'Second', 'Third');
     const target = await Target.create(runtime);
     // A gpg that waits as long as the gate is there.
@@ -100,16 +106,19 @@ export function startCases(runtime: Runtime): void {
     await server.says(/imported public keys: 1/);
 
     await writeFile(gate, '');
-    server.send(PUBKEY, 0, keys[1]!);
-    server.send(PUBKEY, 0, keys[2]!);
+    const more = { keys: Buffer.concat(keys.slice(1)), trust: [] };
+    let done = false;
+    const importing = importPublicKeys(more, server.operations).finally(() => {
+      done = true;
+    });
     const [client, id] = await Client.open(server, await target.gpgSocket());
     server.send(DATA, id, 'OK Pleased to meet you\n');
     await client.take(23);
     client.write('GETINFO version\n');
     await server.data(id, 16);
-    expect(server.stderr.match(/imported/g)?.length).toBe(1);
+    expect(done).toBe(false);
     await rm(gate);
-    await server.says(/(imported[\s\S]*){3}/);
+    expect(await importing).toEqual({ added: 2, updated: 0, unchanged: 0 });
     expect(await target.gpg('--list-keys')).toMatch(/First[\s\S]*Second[\s\S]*Third/);
   });
 
@@ -180,6 +189,7 @@ export function startCases(runtime: Runtime): void {
   it('ends with its stdin while it still waits for keys', async () => {
     const target = await Target.create(runtime);
     const server = await target.serve({ gpg: true, ssh: true });
+    void server.ready({ keys: new Promise(() => {}) });
     await server.waitForFile(target.sshSocket);
     expect(await server.stop()).toBe(0);
     await target.expectNoSockets();
@@ -211,10 +221,10 @@ export function startCases(runtime: Runtime): void {
     expect(readdirSync(dirname(target.sshSocket))).toEqual(['known_hosts']);
   });
 
-  it('says why when it was asked for nothing', async () => {
+  it('refuses a host of another version, and says which', async () => {
     const target = await Target.create(runtime);
-    const server = await target.serve({});
-    expect((await server.next(ERROR)).payload.toString()).toContain('no socket was asked for');
+    const server = await target.serve({ protocol: 2 });
+    expect((await server.next(ERROR)).payload.toString()).toMatch(/version 2.* 3/);
     expect(await server.exited).toBe(1);
   });
 
@@ -224,7 +234,7 @@ export function startCases(runtime: Runtime): void {
     await mkdir(dir);
     chmodSync(dir, 0o755);
     const server = await target.serve({ ssh: true });
-    const { warnings } = await server.ready({ gpg: false });
+    const { warnings } = await server.ready();
     expect(mode(dir)).toBe(0o700);
     expect(warnings.join()).toContain('0755');
     await server.stop();

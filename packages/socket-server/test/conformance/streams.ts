@@ -1,4 +1,15 @@
-import { CLOSE, DATA, ERROR, OPEN, READY, uint32, WINDOW, wireFrame } from '@gpg-bridge/test-support/wire';
+import {
+  CLOSE,
+  DATA,
+  EOF,
+  ERROR,
+  OPEN,
+  PUBKEY,
+  READY,
+  uint32,
+  WINDOW,
+  wireFrame,
+} from '@gpg-bridge/test-support/wire';
 import { expect, it } from 'vitest';
 import type { Runtime } from '../../src/launch/launch.ts';
 import { Client, pattern, Target } from './target.ts';
@@ -17,7 +28,8 @@ export function streamCases(runtime: Runtime): void {
     server.send(DATA, 1, 'answer');
     expect((await client.take(6)).toString()).toBe('answer');
     client.socket.end();
-    expect(await server.next(CLOSE, 1)).toMatchObject({ payload: Buffer.alloc(0) });
+    expect(await server.next(EOF, 1)).toMatchObject({ payload: Buffer.alloc(0) });
+    server.send(CLOSE, 1);
     await client.end();
 
     const [second, id] = await Client.open(server, target.sshSocket);
@@ -44,7 +56,8 @@ export function streamCases(runtime: Runtime): void {
       ids.push(id);
       if (round % 2) {
         client.socket.end();
-        await server.next(CLOSE, id);
+        await server.next(EOF, id);
+        server.send(CLOSE, id);
       } else {
         server.send(CLOSE, id);
         await client.end();
@@ -102,7 +115,22 @@ export function streamCases(runtime: Runtime): void {
     const [quick, quickId] = await Client.open(server, target.sshSocket);
     quick.socket.end(bytes);
     expect((await server.data(quickId, bytes.length)).equals(bytes)).toBe(true);
-    await server.next(CLOSE, quickId);
+    await server.next(EOF, quickId);
+  });
+
+  it('answers a client that has ended its own side', async () => {
+    const target = await Target.create(runtime);
+    const server = await target.serveSsh();
+    const [client, id] = await Client.open(server, target.sshSocket);
+    client.socket.end('the last question');
+    expect((await server.data(id, 17)).toString()).toBe('the last question');
+    await server.next(EOF, id);
+    const answer = pattern(200_000);
+    server.send(DATA, id, answer);
+    server.send(CLOSE, id);
+    expect((await client.take(answer.length)).equals(answer)).toBe(true);
+    await client.end();
+    expect(server.waiting).toEqual([]);
   });
 
   it('closes the stream of a client that is gone while the host still sends', async () => {
@@ -141,14 +169,11 @@ export function streamCases(runtime: Runtime): void {
     );
   });
 
-  it('keeps clients that come before READY, or beyond the limit of streams, until their turn', async () => {
+  it('keeps clients beyond the limit of streams until their turn', async () => {
     const target = await Target.create(runtime);
-    const server = await target.serve({ gpg: true, ssh: true, maxStreams: 2 });
-    await server.waitForFile(target.sshSocket);
+    const server = await target.serveSsh({ maxStreams: 2 });
     const clients = [];
     for (let number = 0; number < 3; number++) clients.push(await Client.connect(target.sshSocket));
-    expect(server.waiting).toEqual([]);
-    await server.ready();
     const first = await server.next(OPEN);
     await server.next(OPEN);
     // The third has no stream; the others work.
@@ -163,8 +188,8 @@ export function streamCases(runtime: Runtime): void {
     const target = await Target.create(runtime);
     const server = await target.serveSsh();
     const [client, id] = await Client.open(server, target.sshSocket);
-    for (const type of [0, 8, 77, 255]) server.send(type, id, 'unknown');
-    for (const type of [OPEN, READY, ERROR]) server.send(type, id, 'gpg-agent');
+    for (const type of [0, 10, 77, 255]) server.send(type, id, 'unknown');
+    for (const type of [OPEN, READY, ERROR, EOF]) server.send(type, id, 'gpg-agent');
     for (const type of [DATA, CLOSE]) server.send(type, 99, type === DATA ? 'nobody' : '');
     server.send(DATA, 0, 'the bridge itself');
     server.send(WINDOW, 99, uint32(5));
@@ -188,10 +213,10 @@ export function streamCases(runtime: Runtime): void {
 
   it('takes a frame of the greatest length', async () => {
     const target = await Target.create(runtime);
-    const server = await target.serveSsh({}, false);
-    const [client, id] = await Client.open(server, target.sshSocket);
+    const server = await target.serveSsh();
     const bytes = pattern(1_048_576 - 5);
-    server.send(DATA, id, bytes);
-    expect((await client.take(bytes.length)).equals(bytes)).toBe(true);
+    server.send(PUBKEY, 0, bytes);
+    const { stdout } = await server.operations.run({ program: 'wc', args: ['-c'] });
+    expect(Number(stdout)).toBe(bytes.length);
   });
 }

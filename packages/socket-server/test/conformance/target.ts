@@ -4,11 +4,10 @@ import { mkdir, rm } from 'node:fs/promises';
 import net from 'node:net';
 import { dirname, join } from 'node:path';
 import { run, runOk } from '@gpg-bridge/test-support/process';
-import { RunningServer, type ServerOptions } from '@gpg-bridge/test-support/socket-server';
+import { RunningServer, type ServerOptions, type ServeSetup } from '@gpg-bridge/test-support/socket-server';
 import { makeTempDir } from '@gpg-bridge/test-support/temp';
 import { OPEN } from '@gpg-bridge/test-support/wire';
 import { expect, onTestFinished } from 'vitest';
-import type { ServerConfig } from '../../src/launch/config.ts';
 import type { Runtime } from '../../src/launch/launch.ts';
 
 /**
@@ -79,11 +78,11 @@ export class Target {
   }
 
   /** Starts a server here. */
-  async serve(config: ServerConfig, options: Partial<ServerOptions> = {}): Promise<RunningServer> {
+  async serve(setup: ServeSetup, options: Partial<ServerOptions> = {}): Promise<RunningServer> {
     const server = await RunningServer.start({
       runtime: this.runtime,
       env: this.env,
-      config: { probeMs: 1_000, watchMs: 100, ...config },
+      setup: { probeMs: 1_000, watchMs: 100, ...setup },
       ...options,
     });
     this.#servers.push(server);
@@ -91,9 +90,9 @@ export class Target {
   }
 
   /** Starts a server for ssh alone, which needs nothing of the target, and waits until it is ready. */
-  async serveSsh(config: ServerConfig = {}, windows = true): Promise<RunningServer> {
-    const server = await this.serve({ ssh: true, ...config });
-    await server.ready({ gpg: false, windows });
+  async serveSsh(setup: ServeSetup = {}): Promise<RunningServer> {
+    const server = await this.serve({ ssh: true, ...setup });
+    await server.ready();
     return server;
   }
 

@@ -1,58 +1,78 @@
-import { dirname } from 'node:path';
+import { dirname } from 'node:path/posix';
 import { BridgeError } from '../errors.ts';
+import type { SocketIdentity } from '../fs/socket-identity.ts';
 import type { LogCallback } from '../log.ts';
-import { type BindOptions, BoundSocket } from './bound-socket.ts';
-import { connectTo } from './knock.ts';
-import { type Finding, type ProbeOptions, probe } from './probe.ts';
+import { type InspectOptions, inspectPath, type PathFinding } from './inspect-path.ts';
+import { errorCode, type TargetOperations } from './operations.ts';
 import { directoryUnusable, ensureSocketDirectory } from './socket-directory.ts';
 import type { SocketOwner } from './socket-owner.ts';
+import { temporaryPath } from './temporary-name.ts';
 
-/** What it takes to get a socket to its place. */
-export interface PlaceOptions extends ProbeOptions, BindOptions {
+/** What it takes to get a socket to its path. */
+export interface ClaimOptions extends InspectOptions {
   log: LogCallback;
   /** Whether another forward is replaced. */
   takeover: boolean;
   /** Stops the target's own gpg-agent: `gpgconf --kill gpg-agent`. */
   stopOwnAgent(): Promise<void>;
+  backlog: number;
+  /** The path leads to something else by now. */
+  onReplaced(): void;
 }
 
 /** How often something else may slip in between looking and taking. */
 const ATTEMPTS = 6;
+/** How often a temporary name may be taken. */
+const BIND_ATTEMPTS = 8;
 const STOP_TIMEOUT_MS = 5_000;
+/** More than an agent says to a client that asks nothing. */
+const UNTIL_IT_CLOSES = { bytes: Buffer.alloc(0), count: 65_536, text: '' };
 
-type Found<K extends Finding['found']> = Extract<Finding, { found: K }>;
+type Found<K extends PathFinding['found']> = Extract<PathFinding, { found: K }>;
 type Replaceable = Found<'dead' | 'hung' | 'forward'>;
 
 /**
  * Puts a listening socket at its path, after dealing with whatever is there: a dead or hung socket is
  * replaced, the target's own agent stopped, and the rest refused with a coded error and not touched.
  */
-export async function takePlace(options: PlaceOptions): Promise<BoundSocket> {
+export async function claimPath(
+  operations: TargetOperations,
+  options: ClaimOptions,
+  looked?: PathFinding,
+): Promise<void> {
+  const directory = dirname(options.path);
+  let known = looked;
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    let bound: BoundSocket | undefined;
     try {
-      const finding = await probe(options);
-      const refusal = refuse(finding, options);
-      if (refusal) throw refusal;
-      await ensureSocketDirectory(dirname(options.path), options.log);
+      const [finding] = await Promise.all([
+        known ?? inspectPath(operations, options),
+        ensureSocketDirectory(operations, directory, options.log),
+      ]);
+      known = undefined;
+      refuseIfTaken(finding, options);
       options.signal?.throwIfAborted();
-      bound = await BoundSocket.bind(options.path, options);
-      if (await take(finding, bound, options)) return bound;
+      if (await take(operations, finding, options)) return;
     } catch (error) {
-      bound?.close();
       options.signal?.throwIfAborted();
-      const failure = directoryUnusable(dirname(options.path), error);
+      const failure = directoryUnusable(directory, error);
       // Somebody is just removing the directory.
-      if ((failure.cause as NodeJS.ErrnoException | undefined)?.code !== 'ENOENT') throw failure;
+      if (errorCode(failure.cause) !== 'ENOENT') throw failure;
       if (failure.code !== 'SOCKET_DIR_UNUSABLE' || attempt === ATTEMPTS) throw failure;
-      continue;
     }
-    bound.close();
   }
   throw wontStop(options, 'new ones keep being started');
 }
 
-function refuse(finding: Finding, { path, takeover }: PlaceOptions): BridgeError | undefined {
+/** Throws for what must not be replaced. */
+export function refuseIfTaken(finding: PathFinding, options: Pick<ClaimOptions, 'path' | 'takeover'>): void {
+  const refusal = refuse(finding, options);
+  if (refusal) throw refusal;
+}
+
+function refuse(
+  finding: PathFinding,
+  { path, takeover }: Pick<ClaimOptions, 'path' | 'takeover'>,
+): BridgeError | undefined {
   const what = `can't listen on ${path}`;
   switch (finding.found) {
     case 'host-agent':
@@ -83,18 +103,46 @@ function refuse(finding: Finding, { path, takeover }: PlaceOptions): BridgeError
 }
 
 /** False if what was found is no longer there, and the path has to be looked at again. */
-async function take(finding: Finding, bound: BoundSocket, options: PlaceOptions): Promise<boolean> {
+async function take(
+  operations: TargetOperations,
+  finding: PathFinding,
+  options: ClaimOptions,
+): Promise<boolean> {
   switch (finding.found) {
     case 'own-agent':
-      return replaceOwnAgent(finding, bound, options);
+      return replaceOwnAgent(operations, finding, options);
     case 'dead':
     case 'hung':
     case 'forward':
-      if (!bound.placeOver(finding.identity)) return false;
+      if (!(await bind(operations, finding.identity, options))) return false;
       options.log(REPLACED[finding.found](finding, options.path), finding.found === 'dead' ? 'info' : 'warn');
       return true;
     default:
-      return bound.placeIfFree();
+      return bind(operations, undefined, options);
+  }
+}
+
+/** Binds the socket at its path in place of what is expected there; false if something else is. */
+async function bind(
+  operations: TargetOperations,
+  expected: SocketIdentity | undefined,
+  { path, type, backlog, onReplaced }: ClaimOptions,
+): Promise<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await operations.bind({
+        type,
+        path,
+        temporaryPath: temporaryPath(path),
+        expected,
+        backlog,
+        onReplaced,
+      });
+      return true;
+    } catch (error) {
+      if (errorCode(error) === 'EEXIST') return false;
+      if (errorCode(error) !== 'EADDRINUSE' || attempt === BIND_ATTEMPTS) throw error;
+    }
   }
 }
 
@@ -105,17 +153,17 @@ const REPLACED: Record<Replaceable['found'], (finding: Replaceable, path: string
 };
 
 async function replaceOwnAgent(
+  operations: TargetOperations,
   { identity, pid, owners }: Found<'own-agent'>,
-  bound: BoundSocket,
-  options: PlaceOptions,
+  options: ClaimOptions,
 ): Promise<boolean> {
   const { path, log } = options;
-  await stopAgent(options);
-  log(`stopped the target's own gpg-agent (pid ${pid}), which listened on ${path}`, 'info');
-  if (bound.placeIfFree()) return true;
+  await stopAgent(operations, options);
+  log(`stopped the target's own gpg-agent (pid ${pid}), which listened on ${path}`, 'warn');
+  if (await bind(operations, undefined, options)) return true;
   // Still the same file: the agent was killed before it could remove it, or systemd holds the socket
-  // and would start the agent anew for whoever connects.
-  if (!bound.placeOver(identity)) return false;
+  // and would start the agent anew for the next client.
+  if (!(await bind(operations, identity, options))) return false;
   if (owners.some(({ program }) => program === 'systemd')) {
     log('run `systemctl --user restart gpg-agent.socket` after the bridge to have that agent back', 'info');
   }
@@ -123,33 +171,23 @@ async function replaceOwnAgent(
 }
 
 /**
- * Returns when the agent is gone. It removes its sockets by name as it ends, so its place must not be
+ * Returns when the agent is gone. It removes its sockets by name as it ends, so its path must not be
  * taken earlier; a connection that it held closes after that.
  */
-async function stopAgent(options: PlaceOptions): Promise<void> {
-  const witness = await connectTo(options.path, options).catch(() => undefined);
-  const gone = new Promise<void>((resolve) =>
-    witness ? witness.resume().once('close', resolve) : resolve(),
+async function stopAgent(operations: TargetOperations, options: ClaimOptions): Promise<void> {
+  const { path, signal } = options;
+  const connection = operations.ask(path, { ...UNTIL_IT_CLOSES, timeoutMs: STOP_TIMEOUT_MS, signal }).then(
+    ({ reason }) => reason !== 'timeout',
+    () => true, // nobody to connect to
   );
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(wontStop(options, 'it is still there after it was told to')),
-      STOP_TIMEOUT_MS,
-    );
+  const stopped = options.stopOwnAgent().catch((cause) => {
+    throw wontStop(options, cause instanceof Error ? cause.message : String(cause), cause);
   });
-  try {
-    const stopped = options.stopOwnAgent().catch((cause) => {
-      throw wontStop(options, cause instanceof Error ? cause.message : String(cause), cause);
-    });
-    await Promise.race([Promise.all([stopped, gone]), late]);
-  } finally {
-    clearTimeout(timer);
-    witness?.destroy();
-  }
+  await stopped;
+  if (!(await connection)) throw wontStop(options, 'it is still there after it was told to');
 }
 
-function wontStop({ path }: PlaceOptions, why: string, cause?: unknown): BridgeError {
+function wontStop({ path }: ClaimOptions, why: string, cause?: unknown): BridgeError {
   return new BridgeError('OWN_AGENT_WONT_STOP', {
     what: `can't stop the gpg-agent on ${path}`,
     why,

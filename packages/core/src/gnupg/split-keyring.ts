@@ -1,36 +1,18 @@
-/** Whole OpenPGP keys, in parts that each fit in one frame and can each be imported alone. */
-export interface KeyParts {
-  parts: Buffer[];
-  /** Bytes of keys that are larger than a part can be, and were left out. */
-  oversized: number;
-}
-
 /** The packet type that starts a public key (RFC 4880, 4.3). */
 const PUBLIC_KEY_TAG = 6;
 
 /**
- * Cuts a binary export of public keys where a key begins, into parts of at most `limit` bytes. An export
- * that is no sequence of packets is not cut any more from there on.
+ * Cuts a binary export of public keys where a key begins: as many keys as fit into `limit` bytes, but at least
+ * one, and the rest. An export that is no sequence of packets is not cut any more from there on.
  */
-export function splitPublicKeys(keys: Buffer, limit: number): KeyParts {
-  if (keys.length <= limit) return { parts: keys.length > 0 ? [keys] : [], oversized: 0 };
-  const result: KeyParts = { parts: [], oversized: 0 };
-  let partStart = 0;
-  let partEnd = 0;
-  const cut = (): void => {
-    if (partEnd > partStart) result.parts.push(keys.subarray(partStart, partEnd));
-    partStart = partEnd;
-  };
+export function splitKeyring(keys: Buffer, limit: number): [first: Buffer, rest: Buffer] {
+  if (keys.length <= limit) return [keys, keys.subarray(keys.length)];
+  let cut = 0;
   for (const keyEnd of keyEnds(keys)) {
-    if (keyEnd - partStart > limit) cut();
-    if (keyEnd - partStart > limit) {
-      result.oversized += keyEnd - partStart;
-      partStart = keyEnd;
-    }
-    partEnd = keyEnd;
+    if (keyEnd > limit && cut > 0) break;
+    cut = keyEnd;
   }
-  cut();
-  return result;
+  return [keys.subarray(0, cut), keys.subarray(cut)];
 }
 
 /** Where each key of an export ends. */

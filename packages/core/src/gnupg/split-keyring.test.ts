@@ -1,6 +1,6 @@
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { splitPublicKeys } from './public-keys.ts';
+import { splitKeyring } from './split-keyring.ts';
 
 /** A packet with a new-format header: tag 6 starts a key, tag 13 is a user id. */
 function packet(tag: number, size: number): Buffer {
@@ -16,24 +16,22 @@ function packet(tag: number, size: number): Buffer {
 const key = (size: number): Buffer => Buffer.concat([packet(6, size), packet(13, 10)]);
 
 describe('a keyring', () => {
-  it('that fits is one part, an empty one is none', () => {
+  it('that fits is not cut, and an empty one neither', () => {
     const keys = key(100);
-    expect(splitPublicKeys(keys, keys.length)).toEqual({ parts: [keys], oversized: 0 });
-    expect(splitPublicKeys(Buffer.alloc(0), 10)).toEqual({ parts: [], oversized: 0 });
+    expect(splitKeyring(keys, keys.length)).toEqual([keys, Buffer.alloc(0)]);
+    expect(splitKeyring(Buffer.alloc(0), 10)).toEqual([Buffer.alloc(0), Buffer.alloc(0)]);
   });
 
-  it('is cut where keys begin, with as many as fit in each part', () => {
+  it('is cut where a key begins, behind as many as fit', () => {
     const keys = [key(100), key(300), key(50), key(9_000), key(10)];
-    const { parts, oversized } = splitPublicKeys(Buffer.concat(keys), 9_020);
-    expect(parts).toEqual([Buffer.concat(keys.slice(0, 3)), keys[3], keys[4]]);
-    expect(oversized).toBe(0);
+    const [first, rest] = splitKeyring(Buffer.concat(keys), 600);
+    expect(first).toEqual(Buffer.concat(keys.slice(0, 3)));
+    expect(rest).toEqual(Buffer.concat(keys.slice(3)));
   });
 
-  it('loses only the key that fits nowhere', () => {
-    const keys = [key(100), key(5_000), key(200)];
-    const { parts, oversized } = splitPublicKeys(Buffer.concat(keys), 1_000);
-    expect(parts).toEqual([keys[0], keys[2]]);
-    expect(oversized).toBe(keys[1]!.length);
+  it('has its first key in the first part, however large', () => {
+    const keys = [key(5_000), key(100)];
+    expect(splitKeyring(Buffer.concat(keys), 1_000)).toEqual(keys);
   });
 
   it.each([
@@ -42,11 +40,11 @@ describe('a keyring', () => {
     ['a partial length', Buffer.concat([Buffer.of(0xc6, 0xe5), Buffer.alloc(50)])],
     ['an old packet without length', Buffer.concat([Buffer.of(0x9b), Buffer.alloc(50)])],
     ['half a header', Buffer.of(0xc6)],
-  ])('with %s at its end keeps it together', (_name, tail) => {
+  ])('with %s at its end loses nothing', (_name, tail) => {
     const whole = Buffer.concat([key(100), key(100), tail]);
-    const { parts } = splitPublicKeys(whole, whole.length - 1);
-    expect(Buffer.concat(parts)).toEqual(whole);
-    expect(parts[0]!.subarray(0, key(100).length)).toEqual(key(100));
+    const [first, rest] = splitKeyring(whole, whole.length - 1);
+    expect(Buffer.concat([first, rest])).toEqual(whole);
+    expect(first.subarray(0, key(100).length)).toEqual(key(100));
   });
 
   it('of gpg can be imported part by part', async () => {
@@ -54,9 +52,8 @@ describe('a keyring', () => {
     onTestFinished(() => home.remove());
     for (const name of ['one', 'two', 'three']) await home.createKey(`${name} <${name}@example.org>`);
     const exported = (await home.gpg(['--export'])).stdout;
-    const { parts, oversized } = splitPublicKeys(exported, Math.ceil(exported.length / 2));
-    expect(oversized).toBe(0);
-    expect(parts.length).toBeGreaterThan(1);
+    const parts = splitKeyring(exported, Math.ceil(exported.length / 2));
+    expect(parts[1].length).toBeGreaterThan(0);
     const other = await GnupgHome.create();
     onTestFinished(() => other.remove());
     for (const part of parts) await other.gpgOk(['--import'], { input: part });

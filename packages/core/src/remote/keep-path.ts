@@ -1,0 +1,143 @@
+import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
+import type { SocketIdentity } from '../fs/socket-identity.ts';
+import { type LogCallback, noLog } from '../log.ts';
+import type { SocketType } from '../socket-type.ts';
+import { type ClaimOptions, claimPath } from './claim-path.ts';
+import type { PathFinding } from './inspect-path.ts';
+import type { TargetOperations } from './operations.ts';
+
+/** Which socket to keep where, and what to do with what is there. */
+export interface KeepOptions {
+  path: string;
+  type: SocketType;
+  log?: LogCallback | undefined;
+  /** Takes the place of another forward at the start. */
+  takeover?: boolean | undefined;
+  /** The host agent's own sockets, which are never replaced. */
+  hostSockets?: readonly SocketIdentity[] | undefined;
+  /** Stops the target's own gpg-agent: `gpgconf --kill gpg-agent`. */
+  stopOwnAgent(): Promise<void>;
+  backlog?: number | undefined;
+  probeTimeoutMs?: number | undefined;
+}
+
+/** A socket that stays at its path until `close`. */
+export interface KeptPath {
+  path: string;
+  /** Removes the socket file if it is still ours and stops listening; open connections go on. */
+  close(): Promise<void>;
+}
+
+const BACKLOG = 4_096;
+const PROBE_TIMEOUT_MS = 2_000;
+/** What does not change by itself, and is looked at again when the path leads to something else. */
+const LASTING: ReadonlySet<ErrorCode> = new Set([
+  'SOCKET_HELD_BY_FORWARD',
+  'SOCKET_PATH_FOREIGN_FILE',
+  'SOCKET_IS_HOST_AGENT',
+]);
+const RETRY_MS = 2_000;
+
+/** Bytes that fit into `sun_path` with its final NUL. */
+const MAX_PATH_BYTES: Partial<Record<string, number>> = { darwin: 103, freebsd: 103, openbsd: 103 };
+const MAX_PATH_BYTES_LINUX = 107;
+
+/** Throws for a path that no socket can have; Node would cut it silently. */
+export function checkPathLength(path: string, system: string): void {
+  const limit = MAX_PATH_BYTES[system] ?? MAX_PATH_BYTES_LINUX;
+  const length = Buffer.byteLength(path);
+  if (length <= limit) return;
+  throw new BridgeError('SOCKET_PATH_TOO_LONG', {
+    what: `can't listen on ${path}`,
+    why: `its path has ${length} bytes and a socket's may have ${limit}`,
+    fix: 'Use a home or GNUPGHOME with a shorter path, or run `gpgconf --create-socketdir`.',
+  });
+}
+
+/** Claims a path for a socket, and claims it again whenever something else is found there. */
+export async function keepPath(
+  operations: TargetOperations,
+  options: KeepOptions,
+  looked?: PathFinding,
+): Promise<KeptPath> {
+  checkPathLength(options.path, operations.facts.system);
+  const keeper = new PathKeeper(operations, options);
+  await keeper.start(looked);
+  return { path: options.path, close: () => keeper.close() };
+}
+
+class PathKeeper {
+  readonly #ended = new AbortController();
+  readonly #log: LogCallback;
+  #claimingAgain: Promise<void> | undefined;
+  #replacedMeanwhile = false;
+  #retry: NodeJS.Timeout | undefined;
+  #lastProblem = '';
+
+  constructor(
+    private readonly operations: TargetOperations,
+    private readonly options: KeepOptions,
+  ) {
+    this.#log = options.log ?? noLog;
+  }
+
+  start(looked: PathFinding | undefined): Promise<void> {
+    return this.#claim(this.options.takeover ?? false, looked);
+  }
+
+  async close(): Promise<void> {
+    this.#ended.abort();
+    clearTimeout(this.#retry);
+    await this.#claimingAgain;
+    await this.operations.release(this.options.type);
+  }
+
+  #claim(takeover: boolean, looked?: PathFinding): Promise<void> {
+    const { path, type, hostSockets, backlog, probeTimeoutMs } = this.options;
+    const claim: ClaimOptions = {
+      path,
+      type,
+      hostSockets,
+      timeoutMs: probeTimeoutMs ?? PROBE_TIMEOUT_MS,
+      signal: this.#ended.signal,
+      log: this.#log,
+      takeover,
+      stopOwnAgent: () => this.options.stopOwnAgent(),
+      backlog: backlog ?? BACKLOG,
+      onReplaced: () => this.#onReplaced(),
+    };
+    return claimPath(this.operations, claim, looked);
+  }
+
+  #onReplaced(): void {
+    clearTimeout(this.#retry);
+    if (this.#ended.signal.aborted) return;
+    if (this.#claimingAgain) {
+      this.#replacedMeanwhile = true;
+      return;
+    }
+    this.#claimingAgain = this.#claimAgain().finally(() => {
+      this.#claimingAgain = undefined;
+      if (this.#replacedMeanwhile) this.#onReplaced();
+    });
+  }
+
+  async #claimAgain(): Promise<void> {
+    const { path } = this.options;
+    this.#replacedMeanwhile = false;
+    try {
+      // Another forward was put there on purpose; two bridges that both insist would never end.
+      await this.#claim(false);
+      this.#lastProblem = '';
+      this.#log(`something replaced or removed the socket ${path}: took its place back`, 'warn');
+    } catch (error) {
+      if (this.#ended.signal.aborted) return;
+      const { message, code } = toBridgeError(error, `can't take ${path} back`);
+      if (message !== this.#lastProblem)
+        this.#log(`something replaced the socket ${path}: ${message}`, 'error');
+      this.#lastProblem = message;
+      if (LASTING.has(code)) return;
+      this.#retry = setTimeout(() => this.#onReplaced(), RETRY_MS).unref();
+    }
+  }
+}

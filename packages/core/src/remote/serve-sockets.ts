@@ -1,0 +1,137 @@
+import { join } from 'node:path/posix';
+import { type BridgeError, toBridgeError } from '../errors.ts';
+import type { SocketIdentity } from '../fs/socket-identity.ts';
+import { splitKeyring } from '../gnupg/split-keyring.ts';
+import type { LogCallback } from '../log.ts';
+import type { SocketType } from '../socket-type.ts';
+import { printable } from '../text/escape.ts';
+import { refuseIfTaken } from './claim-path.ts';
+import { inspectPath } from './inspect-path.ts';
+import { checkPathLength, type KeepOptions, keepPath } from './keep-path.ts';
+import { hasPrivateKeys, importPublicKeys, type KeysToImport } from './keyring.ts';
+import type { TargetOperations } from './operations.ts';
+import { gnupgPlaces, requireGpg, stopTargetAgent } from './target-gnupg.ts';
+
+/** Which sockets a target gets, and what goes with them. */
+export interface SocketSetup {
+  gpg: boolean;
+  ssh: boolean;
+  /** Public keys of the host; the gpg socket waits for them. */
+  keys?: Promise<KeysToImport> | undefined;
+  takeover?: boolean | undefined;
+  /** The host agents' own sockets, which are never replaced. */
+  hostSockets?: readonly SocketIdentity[] | undefined;
+  /** The directory of the ssh socket, if it is not ~/.ssh. */
+  sshDirectory?: string | undefined;
+  probeTimeoutMs?: number | undefined;
+  backlog?: number | undefined;
+  log: LogCallback;
+}
+
+/** The sockets that listen, and what a person should know about them. */
+export interface ServedSockets {
+  sockets: { type: SocketType; path: string }[];
+  warnings: string[];
+  /** Why a socket was not made. */
+  failures: BridgeError[];
+  /** The rest of a large keyring is in; never rejects. */
+  imported: Promise<void>;
+}
+
+/** Public keys that are imported before gpg's socket listens, in bytes; more of them follow afterwards. */
+const FIRST_KEYS_BYTES = 1_048_576;
+/** A message of a target, whose words are its own. */
+const MAX_WARNING = 1_000;
+const PROBE_TIMEOUT_MS = 2_000;
+
+/** Makes the sockets of a bridge in a target and keeps them at their paths; one that fails leaves the other. */
+export async function serveSockets(operations: TargetOperations, setup: SocketSetup): Promise<ServedSockets> {
+  const warnings: string[] = [];
+  const failures: BridgeError[] = [];
+  let isUp = false;
+  /** Something the person should hear about: when it happens before the bridge is up, with that. */
+  const log: LogCallback = (text, level) => {
+    const line = printable(text, MAX_WARNING);
+    if (!isUp && (level === 'warn' || level === 'error')) warnings.push(line);
+    setup.log(line, level);
+  };
+  const attempt = async (step: () => Promise<string>, type: SocketType) => {
+    try {
+      return [{ type, path: await step() }];
+    } catch (error) {
+      const failure = toBridgeError(error, "can't make the sockets of the bridge");
+      failures.push(failure);
+      log(failure.message, 'warn');
+      return [];
+    }
+  };
+  let imported: Promise<void> = Promise.resolve();
+  const gpgSocket = async () => {
+    const { path, rest } = await serveGpg(operations, setup, log);
+    imported = rest;
+    return path;
+  };
+  const sockets = await Promise.all([
+    setup.gpg ? attempt(gpgSocket, 'gpg-agent') : [],
+    setup.ssh ? attempt(() => serveSsh(operations, setup, log), 'ssh-agent') : [],
+  ]);
+  isUp = true;
+  return { sockets: sockets.flat(), warnings, failures, imported };
+}
+
+async function serveSsh(operations: TargetOperations, setup: SocketSetup, log: LogCallback): Promise<string> {
+  const path = join(setup.sshDirectory ?? join(operations.facts.home, '.ssh'), 'agent.sock');
+  await keepPath(operations, keepOptions(operations, setup, 'ssh-agent', path, log));
+  return path;
+}
+
+async function serveGpg(
+  operations: TargetOperations,
+  setup: SocketSetup,
+  log: LogCallback,
+): Promise<{ path: string; rest: Promise<void> }> {
+  const [{ home, agentSocket: path }] = await Promise.all([gnupgPlaces(operations), requireGpg(operations)]);
+  const options = keepOptions(operations, setup, 'gpg-agent', path, log);
+  checkPathLength(path, operations.facts.system);
+  // What must not be replaced is known before the keyring is touched.
+  const [finding, hasOwnKeys] = await Promise.all([
+    inspectPath(operations, { ...options, timeoutMs: options.probeTimeoutMs ?? PROBE_TIMEOUT_MS }),
+    hasPrivateKeys(operations, home),
+  ]);
+  refuseIfTaken(finding, { path, takeover: options.takeover ?? false });
+  if (hasOwnKeys) log(`the private keys in ${home} can't be used while the bridge is up`, 'warn');
+  const { keys, trust } = (await setup.keys) ?? { keys: Buffer.alloc(0), trust: [] };
+  const [first, rest] = splitKeyring(keys, FIRST_KEYS_BYTES);
+  const importPart = (part: Buffer) => importAndTell(operations, { keys: part, trust }, home, log);
+  if (first.length > 0) await importPart(first);
+  await keepPath(operations, options, finding);
+  return { path, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
+}
+
+function keepOptions(
+  operations: TargetOperations,
+  setup: SocketSetup,
+  type: SocketType,
+  path: string,
+  log: LogCallback,
+): KeepOptions {
+  const { takeover, hostSockets, probeTimeoutMs, backlog } = setup;
+  const stopOwnAgent = () => stopTargetAgent(operations);
+  return { type, path, log, takeover, hostSockets, probeTimeoutMs, backlog, stopOwnAgent };
+}
+
+/** Keys that can't be imported are said, and leave the socket. */
+async function importAndTell(
+  operations: TargetOperations,
+  keys: KeysToImport,
+  home: string,
+  log: LogCallback,
+): Promise<void> {
+  try {
+    const { added, updated, unchanged } = await importPublicKeys(keys, operations, home);
+    const seen = added + updated + unchanged;
+    log(`imported public keys: ${seen} received, ${added} new, ${unchanged} unchanged`, 'info');
+  } catch (error) {
+    log(toBridgeError(error, "can't import the host's public keys").message, 'warn');
+  }
+}
