@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ask } from '@gpg-bridge/core/assuan/ask';
+import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { socketOwners } from '@gpg-bridge/core/remote/socket-owner';
 import { VSCODE_RELEASES } from '@gpg-bridge/test-support/code-server';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
@@ -169,10 +170,10 @@ for (const release of VSCODE_RELEASES) {
 
     it('comes back after a crash of the extension host', async () => {
       const socket = await scene.remoteSocket();
-      const [owner] = await socketOwners(socket);
+      const [owner] = await socketOwners(new DirectOperations(), socket);
       process.kill(owner!.pid, 'SIGKILL');
       await eventually(async () => {
-        const [next] = await socketOwners(socket);
+        const [next] = await socketOwners(new DirectOperations(), socket);
         expect(next).toBeDefined();
         expect(next!.pid).not.toBe(owner!.pid);
       });

@@ -4,7 +4,7 @@ import type { SocketIdentity } from '../fs/socket-identity.ts';
 import type { LogCallback } from '../log.ts';
 import { type InspectOptions, inspectPath, type PathFinding } from './inspect-path.ts';
 import { errorCode, type TargetOperations } from './operations.ts';
-import { directoryUnusable, ensureSocketDirectory } from './socket-directory.ts';
+import { closeDirectory, directoryUnusable, makeDirectory } from './socket-directory.ts';
 import type { SocketOwner } from './socket-owner.ts';
 import { temporaryPath } from './temporary-name.ts';
 
@@ -44,12 +44,13 @@ export async function claimPath(
   let known = looked;
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     try {
-      const [finding] = await Promise.all([
+      const [finding, made] = await Promise.all([
         known ?? inspectPath(operations, options),
-        ensureSocketDirectory(operations, directory, options.log),
+        makeDirectory(operations, directory),
       ]);
       known = undefined;
       refuseIfTaken(finding, options);
+      await closeDirectory(operations, directory, made, options.log);
       options.signal?.throwIfAborted();
       if (await take(operations, finding, options)) return;
     } catch (error) {

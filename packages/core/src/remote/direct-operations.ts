@@ -102,14 +102,8 @@ export class DirectOperations implements TargetOperations {
     });
   }
 
-  /**
-   * One directory at a time: Node's own recursive mkdir never returns where mkdir answers ENOENT for a parent
-   * that is there, as /proc does.
-   */
   async makeDirectory(path: string): Promise<void> {
-    if (this.#makeOne(path)) return;
-    await this.makeDirectory(dirname(path));
-    if (!this.#makeOne(path)) throw Object.assign(new Error(`${path} can't be made`), { code: 'ENOENT' });
+    this.#makeDirectory(path);
   }
 
   async chmod(path: string, mode: number): Promise<void> {
@@ -189,6 +183,16 @@ export class DirectOperations implements TargetOperations {
         // It is in use by now, and stays.
       }
     }
+  }
+
+  /**
+   * One directory at a time: Node's own recursive mkdir never returns where mkdir answers ENOENT for a parent
+   * that is there, as /proc does.
+   */
+  #makeDirectory(path: string): void {
+    if (this.#makeOne(path)) return;
+    this.#makeDirectory(dirname(path));
+    if (!this.#makeOne(path)) throw Object.assign(new Error(`${path} can't be made`), { code: 'ENOENT' });
   }
 
   /** False if the directory above is missing. */

@@ -5,6 +5,7 @@ import { makeOpenPgpKey } from '@gpg-bridge/test-support/openpgp-keys';
 import { run } from '@gpg-bridge/test-support/process';
 import { answerOk, gnupgHome, listen, modeOf } from '@gpg-bridge/test-support/target-listener';
 import { describe, expect, test } from 'vitest';
+import { DirectOperations } from './direct-operations.ts';
 import { hasPrivateKeys, importPublicKeys } from './keyring.ts';
 
 /** A host's home with two keys, exported. */
@@ -38,7 +39,7 @@ describe('importing', () => {
   test('adds keys, and counts what was added, updated and unchanged', async () => {
     const { host, keys, ann, bob } = await hostWithKeys();
     const target = await gnupgHome();
-    expect(await importPublicKeys({ keys, trust: [] }, target)).toEqual({
+    expect(await importPublicKeys({ keys, trust: [] }, new DirectOperations(target))).toEqual({
       added: 2,
       updated: 0,
       unchanged: 0,
@@ -49,7 +50,7 @@ describe('importing', () => {
     await host.gpgOk(['--quick-add-uid', ann, 'Ann at work <ann@work.example>']);
     await host.createKey('Cleo <cleo@example.org>');
     const later = (await host.gpg(['--export'])).stdout;
-    expect(await importPublicKeys({ keys: later, trust: [] }, target)).toEqual({
+    expect(await importPublicKeys({ keys: later, trust: [] }, new DirectOperations(target))).toEqual({
       added: 1,
       updated: 1,
       unchanged: 1,
@@ -69,7 +70,7 @@ describe('importing', () => {
     const secret = await readFile(join(privateKeys, keyFile!));
     const before = await readdir(target.dir);
 
-    await importPublicKeys({ keys, trust: [ann] }, target);
+    await importPublicKeys({ keys, trust: [ann] }, new DirectOperations(target));
     expect(await fingerprintsIn(target)).toEqual([own, ann, bob].sort());
     expect(await ownertrust(target)).toEqual([`${own}:6:`, `${ann}:6:`, `${bob}:4:`].sort());
     for (const [name, text] of Object.entries(confs))
@@ -84,7 +85,7 @@ describe('importing', () => {
     const target = await gnupgHome();
     await target.gpgOk(['--import-ownertrust'], { input: `${bob}:3:\n` });
     for (let time = 0; time < 2; time++) {
-      await importPublicKeys({ keys, trust: [ann, bob] }, target);
+      await importPublicKeys({ keys, trust: [ann, bob] }, new DirectOperations(target));
       expect(await ownertrust(target)).toEqual([`${ann}:6:`, `${bob}:3:`].sort());
     }
   });
@@ -94,7 +95,9 @@ describe('importing', () => {
     const target = await gnupgHome();
     const dir = join(target.dir, 'new', 'home');
     const env = { ...target.env, GNUPGHOME: dir };
-    expect(await importPublicKeys({ keys, trust: [ann] }, { env })).toMatchObject({ added: 2 });
+    expect(await importPublicKeys({ keys, trust: [ann] }, new DirectOperations({ env }))).toMatchObject({
+      added: 2,
+    });
     expect(await modeOf(dir)).toBe('700');
     const listing = await target.gpgOk(['--no-autostart', '--with-colons', '--list-keys', ann], { env });
     expect(listing).toMatch(/^pub:u:/m);
@@ -104,7 +107,7 @@ describe('importing', () => {
     const { keys } = await hostWithKeys();
     const target = await gnupgHome();
     await writeFile(join(target.dir, 'pubring.gpg'), '');
-    await importPublicKeys({ keys, trust: [] }, target);
+    await importPublicKeys({ keys, trust: [] }, new DirectOperations(target));
     expect(await readdir(target.dir)).not.toContain('pubring.kbx');
     expect(await fingerprintsIn(target)).toHaveLength(2);
   });
@@ -113,7 +116,9 @@ describe('importing', () => {
     const { keys } = await hostWithKeys();
     const target = await gnupgHome();
     await writeFile(join(target.dir, 'gpg.conf'), 'no-default-keyring\nkeyring mine.kbx\n');
-    expect(await importPublicKeys({ keys, trust: [] }, target)).toMatchObject({ added: 2 });
+    expect(await importPublicKeys({ keys, trust: [] }, new DirectOperations(target))).toMatchObject({
+      added: 2,
+    });
     expect(await readdir(target.dir)).toContain('mine.kbx');
     expect(await fingerprintsIn(target)).toHaveLength(2);
   });
@@ -127,7 +132,11 @@ describe('importing', () => {
     expect(keys.length).toBeGreaterThan(3_000_000);
     const target = await gnupgHome();
     const trust = many.map(({ fingerprint }) => fingerprint);
-    expect(await importPublicKeys({ keys, trust }, target)).toEqual({ added: 150, updated: 0, unchanged: 0 });
+    expect(await importPublicKeys({ keys, trust }, new DirectOperations(target))).toEqual({
+      added: 150,
+      updated: 0,
+      unchanged: 0,
+    });
     expect(await fingerprintsIn(target)).toEqual([...trust].sort());
     expect(await ownertrust(target)).toHaveLength(150);
   });
@@ -142,11 +151,11 @@ describe('importing', () => {
       answerOk(socket);
     };
     const listener = await listen(path, { onConnection: counted });
-    await importPublicKeys({ keys, trust: [ann] }, target);
+    await importPublicKeys({ keys, trust: [ann] }, new DirectOperations(target));
     expect(clients).toBe(0);
     await listener.close();
     const absent = await gnupgHome();
-    await importPublicKeys({ keys, trust: [ann] }, absent);
+    await importPublicKeys({ keys, trust: [ann] }, new DirectOperations(absent));
     for (const home of [target, absent]) {
       const asked = await run('gpg-connect-agent', ['--no-autostart', '/bye'], { env: home.env });
       expect(asked.stderr).toContain('no gpg-agent running');
@@ -157,7 +166,11 @@ describe('importing', () => {
   test('does nothing for nothing', async () => {
     const target = await gnupgHome();
     const nothing = { keys: Buffer.alloc(0), trust: [] };
-    expect(await importPublicKeys(nothing, target)).toEqual({ added: 0, updated: 0, unchanged: 0 });
+    expect(await importPublicKeys(nothing, new DirectOperations(target))).toEqual({
+      added: 0,
+      updated: 0,
+      unchanged: 0,
+    });
     expect(await readdir(target.dir)).toEqual([]);
   });
 
@@ -166,7 +179,7 @@ describe('importing', () => {
     ['a trust that is no fingerprint', { keys: Buffer.alloc(0), trust: ['AB:6:\nCD'] }, /not a fingerprint/],
   ] as const)('%s is an error', async ([, request, why]) => {
     const target = await gnupgHome();
-    await expect(importPublicKeys(request, target)).rejects.toMatchObject({
+    await expect(importPublicKeys(request, new DirectOperations(target))).rejects.toMatchObject({
       code: 'KEY_IMPORT_FAILED',
       message: expect.stringMatching(why),
     });
@@ -176,7 +189,9 @@ describe('importing', () => {
     const target = await gnupgHome();
     await writeFile(join(target.dir, 'file'), '');
     const env = { ...target.env, GNUPGHOME: join(target.dir, 'file', 'home') };
-    await expect(importPublicKeys({ keys: Buffer.from('x'), trust: [] }, { env })).rejects.toMatchObject({
+    await expect(
+      importPublicKeys({ keys: Buffer.from('x'), trust: [] }, new DirectOperations({ env })),
+    ).rejects.toMatchObject({
       code: 'KEY_IMPORT_FAILED',
     });
   });
@@ -185,7 +200,7 @@ describe('importing', () => {
     const keys = ['One', 'Two', 'Three'].map((name) => makeOpenPgpKey([`${name} <${name}@example.org>`]));
     const target = await gnupgHome();
     const cut = Buffer.concat(keys.map(({ packets }) => packets)).subarray(0, -80);
-    const { added } = await importPublicKeys({ keys: cut, trust: [] }, target);
+    const { added } = await importPublicKeys({ keys: cut, trust: [] }, new DirectOperations(target));
     expect(added).toBeGreaterThanOrEqual(1);
     expect(await fingerprintsIn(target)).toContain(keys[0]!.fingerprint);
   });
@@ -194,12 +209,12 @@ describe('importing', () => {
 describe('private keys of the target', () => {
   test('are seen without an agent', async () => {
     const target = await gnupgHome();
-    expect(await hasPrivateKeys(target)).toBe(false);
+    expect(await hasPrivateKeys(new DirectOperations(target))).toBe(false);
     await mkdir(join(target.dir, 'private-keys-v1.d'));
-    expect(await hasPrivateKeys(target)).toBe(false);
+    expect(await hasPrivateKeys(new DirectOperations(target))).toBe(false);
     await target.createKey('Own <own@example.org>');
     await target.killAgent();
-    expect(await hasPrivateKeys(target)).toBe(true);
+    expect(await hasPrivateKeys(new DirectOperations(target))).toBe(true);
     const asked = await run('gpg-connect-agent', ['--no-autostart', '/bye'], { env: target.env });
     expect(asked.stderr).toContain('no gpg-agent running');
   });

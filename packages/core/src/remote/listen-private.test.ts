@@ -163,7 +163,7 @@ describe('the directory', () => {
     await chmod(dir, 0o755);
     await mkdir(join(dir, 'others'), { mode: 0o755 });
     await mkdir(join(dir, 'closed'), { mode: 0o500 });
-    const program = await bundledScript(EXITS_BY_ITSELF);
+    const program = await bundledScript(EXITS_BY_ITSELF, dir);
     const child = (path: string) =>
       new Promise<string>((resolve) => {
         const running = spawn(process.execPath, [program, path], {
@@ -196,7 +196,7 @@ async function main() {
   const back = new Promise<void>((resolve) => { tookBack = resolve; });
   const listener = await listenInTarget({
     path,
-    kind: 'gpg-agent',
+    type: 'gpg-agent',
     onConnection: (socket) => socket.end('OK\\n'),
     stopOwnAgent: async () => {},
     log: (message) => { if (/took its place back/.test(message)) tookBack(); },

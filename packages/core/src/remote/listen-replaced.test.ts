@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { unlinkSync } from 'node:fs';
+import { unlinkSync, writeFileSync } from 'node:fs';
 import { lstat, readdir, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -210,8 +210,16 @@ describe('close', () => {
     const log = new LogBook();
     const dir = join(await tempDir(), 'd');
     const listener = await listen(join(dir, 'S.gpg-agent'), { log: log.log });
-    await rename(dir, `${dir}2`);
-    await writeFile(dir, '');
+    // The listener makes its directory again as soon as it is gone, so this may take some tries.
+    for (let attempt = 2; ; attempt++) {
+      await rename(dir, `${dir}${attempt}`);
+      try {
+        writeFileSync(dir, '', { flag: 'wx' });
+        break;
+      } catch (error) {
+        expect(error).toMatchObject({ code: 'EEXIST' });
+      }
+    }
     await log.said(/something replaced the socket .* not a directory/);
     await listener.close();
     expect(await readFile(dir, 'utf8')).toBe('');

@@ -338,7 +338,7 @@ describe('a file that is no socket', () => {
 });
 
 describe('an ssh-agent socket', () => {
-  const ssh = { kind: 'ssh-agent' } as const;
+  const ssh = { type: 'ssh-agent' } as const;
 
   test('with a live agent behind it is left alone', async () => {
     const dir = await tempDir();

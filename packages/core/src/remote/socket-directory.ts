@@ -5,6 +5,15 @@ import { errorCode, type FileFacts, type TargetOperations } from './operations.t
 
 const STICKY = 0o1000;
 
+/** What is known about a directory that was to be made. */
+interface DirectoryFacts {
+  facts: FileFacts | undefined;
+  /** It lies directly below the root. */
+  isTopLevel: boolean;
+  /** Why it could not be made. */
+  failed: { error: unknown } | undefined;
+}
+
 /**
  * Makes sure that a socket's directory is there and that nobody else can enter it: created with 0700,
  * tightened if it is ours and laxer, an error if neither is possible.
@@ -14,7 +23,14 @@ export async function ensureSocketDirectory(
   directory: string,
   log: LogCallback,
 ): Promise<void> {
-  // All of it in one round trip.
+  await closeDirectory(operations, directory, await makeDirectory(operations, directory), log);
+}
+
+/** Makes the directory if it is missing, and looks at it, in one round trip; what is there stays as it is. */
+export async function makeDirectory(
+  operations: TargetOperations,
+  directory: string,
+): Promise<DirectoryFacts> {
   const made = operations.makeDirectory(directory).then(
     () => undefined,
     (error: unknown) => ({ error }),
@@ -24,12 +40,20 @@ export async function ensureSocketDirectory(
     operations.stat(`${directory}/..`), // the real one, where the directory is a link
     operations.stat('/'),
   ]);
-  const failed = await made;
+  const isTopLevel = above !== undefined && root !== undefined && sameIdentity(above.identity, root.identity);
+  return { facts, isTopLevel, failed: await made };
+}
+
+/** Closes a directory to everybody else, if it is not yet; throws where it can't be used. */
+export async function closeDirectory(
+  operations: TargetOperations,
+  directory: string,
+  { facts, isTopLevel, failed }: DirectoryFacts,
+  log: LogCallback,
+): Promise<void> {
   if (failed) throw directoryUnusable(directory, failed.error);
   if (facts?.kind !== 'directory') throw unusable(directory, 'it is not a directory', 'Remove that file.');
   if ((facts.mode & 0o077) === 0) return;
-  // Root owns /tmp and /run: closing such a directory to everybody else would break the system.
-  const isTopLevel = above !== undefined && root !== undefined && sameIdentity(above.identity, root.identity);
   await tighten(operations, directory, facts, isTopLevel, log);
 }
 
@@ -62,6 +86,7 @@ async function tighten(
     const why = `it belongs to user ${uid} and others can enter it (mode ${shown})`;
     throw unusable(directory, why, `Let its owner run \`chmod 700 ${directory}\`.`);
   }
+  // Root owns /tmp and /run: closing such a directory to everybody else would break the system.
   if (mode & STICKY || isTopLevel) {
     const why = `it is shared with other users (mode ${shown})`;
     throw unusable(directory, why, 'Use a directory of your own with mode 0700.');

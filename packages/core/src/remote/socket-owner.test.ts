@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, test } from 'vitest';
+import { DirectOperations } from './direct-operations.ts';
 import { socketOwners } from './socket-owner.ts';
 
 /** Inode numbers as the kernel gives them to sockets: the newer the higher. */
@@ -35,7 +36,7 @@ async function procDir(path: string): Promise<string> {
 
 test('finds who listens under a name, the newest first', async () => {
   const path = join(await tempDir(), 'S.gpg-agent');
-  expect(await socketOwners(path, await procDir(path))).toEqual([
+  expect(await socketOwners(new DirectOperations(), path, await procDir(path))).toEqual([
     { pid: 22, program: 'new one' },
     { pid: 11, program: 'old' },
   ]);
@@ -48,13 +49,17 @@ test('finds a real listener, also through a link to its directory, on a system t
   const holder = await SocketHolder.start(join(dir, 'real', 's'), 'silent');
   const expected = process.platform === 'linux' ? [holder.pid] : [];
   for (const path of ['real/s', 'link/s']) {
-    expect((await socketOwners(join(dir, path))).map(({ pid }) => pid)).toEqual(expected);
+    expect((await socketOwners(new DirectOperations(), join(dir, path))).map(({ pid }) => pid)).toEqual(
+      expected,
+    );
   }
 });
 
 test('says nothing where there is nothing to be seen', async () => {
   const dir = await tempDir();
-  expect(await socketOwners(join(dir, 'S.gpg-agent'))).toEqual([]);
-  expect(await socketOwners(join(dir, 'missing', 'S.gpg-agent'))).toEqual([]);
-  expect(await socketOwners(join(dir, 'S.gpg-agent'), join(dir, 'no-proc'))).toEqual([]);
+  expect(await socketOwners(new DirectOperations(), join(dir, 'S.gpg-agent'))).toEqual([]);
+  expect(await socketOwners(new DirectOperations(), join(dir, 'missing', 'S.gpg-agent'))).toEqual([]);
+  expect(await socketOwners(new DirectOperations(), join(dir, 'S.gpg-agent'), join(dir, 'no-proc'))).toEqual(
+    [],
+  );
 });
