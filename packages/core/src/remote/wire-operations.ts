@@ -25,12 +25,12 @@ const RUN_TIMEOUT_SECONDS = 30;
 
 /** The type bits of a mode, as Linux, macOS and the BSDs have them. */
 const FILE_TYPE = 0o170000;
-const KINDS: Partial<Record<number, FileFacts['kind']>> = {
-  26411: 'socket',
-  21609: 'link',
-  16807: 'file',
-  9604: 'directory',
-};
+const KINDS: ReadonlyMap<number, FileFacts['kind']> = new Map([
+  [0o140000, 'socket'],
+  [0o120000, 'link'],
+  [0o100000, 'file'],
+  [0o040000, 'directory'],
+]);
 
 /** The operations of a target, carried out by a server there. */
 export class WireOperations implements TargetOperations {
@@ -134,7 +134,7 @@ export class WireOperations implements TargetOperations {
       const bits = Number(mode);
       return {
         identity: { dev, ino },
-        kind: KINDS[bits & FILE_TYPE] ?? 'other',
+        kind: KINDS.get(bits & FILE_TYPE) ?? 'other',
         mode: bits & 0o7777,
         uid: Number(uid),
         ageSeconds: Number(age),

@@ -66,7 +66,8 @@ export function startCases(runtime: Runtime): void {
   it('puts the ssh socket where it is told to', async () => {
     const target = await Target.create(runtime);
     const server = await target.serve({ ssh: true, sshDirectory: target.gnupgHome });
-    const { sockets } = await server.ready();
+    const { sockets, failures } = await server.ready();
+    expect(failures).toEqual([]);
     expect(sockets).toEqual([{ type: 'ssh-agent', path: join(target.gnupgHome, 'agent.sock') }]);
     expect(existsSync(join(target.home, '.ssh'))).toBe(false);
   });
