@@ -1,8 +1,8 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
+import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import type { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
-import type { KeyFilter } from '@gpg-bridge/core/host/public-keys';
-import type { ExportedKeys, HostFacts, Permission, WantedKeys } from '@gpg-bridge/vscode-shared/contract';
+import type { ExportedKeys, HostFacts, KeyRequest, Permission } from '@gpg-bridge/vscode-shared/contract';
 import { PrivateKeyWatch } from '@gpg-bridge/vscode-shared/private-key-watch';
 import type { Consent, Standing } from './consent.ts';
 import type { Remote } from './remote-authority.ts';
@@ -95,7 +95,7 @@ export class AgentService {
   }
 
   /** The public keys a remote wants; with `choose` those that the person picks. */
-  async exportPublicKeys(wanted: WantedKeys): Promise<ExportedKeys> {
+  async exportPublicKeys(wanted: KeyRequest): Promise<ExportedKeys> {
     const remote = await this.#admitted();
     if (wanted !== 'choose') return this.#proxy.exportPublicKeys(asFilter(wanted));
     const chosen = await this.#options.chooseKeys(remote);

@@ -6,7 +6,7 @@ import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
-import { HOST_COMMANDS, HOST_MENU, reply, type WantedKeys } from '@gpg-bridge/vscode-shared/contract';
+import { HOST_COMMANDS, HOST_MENU, type KeyRequest, reply } from '@gpg-bridge/vscode-shared/contract';
 import { logTo } from '@gpg-bridge/vscode-shared/log-channel';
 import { purposeOf } from '@gpg-bridge/vscode-shared/private-key-watch';
 import type { Context, VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
@@ -89,7 +89,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
     registerCommand(HOST_COMMANDS.disconnectAgent, (sessionId: string) =>
       reply(() => service.disconnectAgent(sessionId)),
     ),
-    registerCommand(HOST_COMMANDS.exportPublicKeys, (wanted: WantedKeys) =>
+    registerCommand(HOST_COMMANDS.exportPublicKeys, (wanted: KeyRequest) =>
       reply(() => service.exportPublicKeys(wanted)),
     ),
     registerCommand(HOST_COMMANDS.checkVersion, (remoteVersion?: string) =>

@@ -4,10 +4,10 @@ import {
   type ExportedKeys,
   HOST_COMMANDS,
   type HostFacts,
+  type KeyRequest,
   type Permission,
   type Reply,
   unwrap,
-  type WantedKeys,
 } from '@gpg-bridge/vscode-shared/contract';
 import { PrivateKeyWatch } from '@gpg-bridge/vscode-shared/private-key-watch';
 import { assertCompatible } from '@gpg-bridge/vscode-shared/versions';
@@ -43,7 +43,7 @@ export class Host implements CommandExecutor {
   }
 
   /** Public keys of the host. */
-  exportPublicKeys(wanted: WantedKeys): Promise<ExportedKeys> {
+  exportPublicKeys(wanted: KeyRequest): Promise<ExportedKeys> {
     return this.#call('exportPublicKeys', wanted);
   }
 

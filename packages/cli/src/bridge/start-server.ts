@@ -5,11 +5,11 @@ import { printable } from '@gpg-bridge/core/text/escape';
 import {
   type Launched,
   parseLauncherLine,
+  type Runtime,
   type ServerConfig,
   serverPayload,
 } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
-import type { RuntimeName } from '../manager/types.ts';
 import type { Target } from '../targets/target.ts';
 import { readLines } from './log-lines.ts';
 import { serverSource } from './server-source.ts';
@@ -17,7 +17,7 @@ import { serverSource } from './server-source.ts';
 /** A socket server that runs in a target and is about to speak frames. */
 export interface StartedServer {
   exec: ExecStream;
-  runtime: RuntimeName;
+  runtime: Runtime;
   /** The last line it printed on its standard error. */
   stderr(): string;
 }
@@ -27,7 +27,7 @@ export interface StartOptions {
   /** The launcher, which runs in the target. */
   exec: ExecStream;
   /** The only runtime that the launcher tries, if it was told one. */
-  runtime?: RuntimeName | undefined;
+  runtime?: Runtime | undefined;
   /** Asked for once the runtime is known, so that it can be made up meanwhile. */
   config(): Promise<ServerConfig>;
   log: LogCallback;
@@ -113,7 +113,7 @@ function news(stdout: Readable, signal: AbortSignal): Promise<void> {
 async function notStarted(
   target: Target,
   exec: ExecStream,
-  runtime: RuntimeName | undefined,
+  runtime: Runtime | undefined,
   printed: Buffer,
   stderr: () => string,
 ): Promise<BridgeError> {
@@ -143,7 +143,7 @@ function notAnswered(target: Target, why: string): BridgeError {
   });
 }
 
-function noRuntime(target: Target, runtime: RuntimeName | undefined, said = ''): BridgeError {
+function noRuntime(target: Target, runtime: Runtime | undefined, said = ''): BridgeError {
   return new BridgeError('TARGET_NO_RUNTIME', {
     what: `nothing in ${target.name} can run the bridge's end`,
     why:

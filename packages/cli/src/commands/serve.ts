@@ -12,24 +12,24 @@ import {
 } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
-import { bridgeOptions, text } from './flags.ts';
+import { bridgeOptions, textFlag } from './flags.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
 
 /** Runs a bridge until it is told to end, or its target goes away. */
 export async function run({ flags }: ParsedCommand): Promise<number> {
   restoreEnvironment(process.env);
-  const tell = readyTeller(text(flags, 'ready-fd'));
+  const tell = readyTeller(textFlag(flags, 'ready-fd'));
   try {
     const options = bridgeOptions('serve', flags);
-    const container = text(flags, 'container');
-    const spec = text(flags, 'target') ?? (container === undefined ? undefined : `docker:${container}`);
+    const container = textFlag(flags, 'container');
+    const spec = textFlag(flags, 'target') ?? (container === undefined ? undefined : `docker:${container}`);
     if (spec === undefined && options.exec === undefined)
       throw usage('serve', 'it needs --container or --target');
     const target = await resolveTarget(spec, options);
     const daemon = new Daemon({
       target,
-      files: files(text(flags, 'pid-file'), target),
+      files: files(textFlag(flags, 'pid-file'), target),
       options,
       verbose: flags.verbose === true,
       // Nobody waits for news of a daemon in the foreground, so a person may be looking.

@@ -1,7 +1,7 @@
 import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { JournalEntry } from '../bridge/journal.ts';
-import type { BridgeOptions } from '../manager/types.ts';
+import type { BridgeOptions } from '../bridge-options.ts';
 
 /** A target as a person named it, and what in their environment says which engine is meant. */
 export interface NamedTarget {

@@ -3,16 +3,16 @@ import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import type { Bridge } from '../bridge/bridge.ts';
+import type { HostAgents } from '../bridge/host-agents.ts';
 import { Journal, type SessionWatcher } from '../bridge/journal.ts';
 import { launchServer } from '../bridge/launch.ts';
-import type { BridgeOptions } from '../manager/types.ts';
+import type { BridgeOptions } from '../bridge-options.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { type Claim, claim } from './claim.ts';
 import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl } from './control.ts';
-import type { HostAgents } from './host-agents.ts';
 import { LogFile } from './log-file.ts';
-import { isMeant } from './match-target.ts';
+import { matchesTarget } from './match-target.ts';
 import type { BridgeFiles } from './state-dir.ts';
 
 /** What a daemon is started with. */
@@ -120,9 +120,9 @@ export class Daemon {
       throw error;
     });
     this.#tidying ??= new Tidying();
-    this.#agents ??= findHostAgents(this.#options, this.#say).then((found) => {
-      this.#agentWarnings = found.warnings;
-      return found;
+    this.#agents ??= findHostAgents(this.#options, this.#say).then(({ agents, warnings }) => {
+      this.#agentWarnings = warnings;
+      return agents;
     });
     const bridge = await Bridge.start({
       target: this.#target,
@@ -185,7 +185,7 @@ export class Daemon {
 
   /** Whether what a person named, where that person stands, is this bridge's target, and runs. */
   async #isNamed({ spec, user, env }: NamedTarget): Promise<boolean> {
-    if (!isMeant(this.#status(), spec, user)) return false;
+    if (!matchesTarget(this.#status(), spec, user)) return false;
     try {
       const target = await resolveTarget(spec, { user, env: { ...process.env, ...env } });
       await target.check();

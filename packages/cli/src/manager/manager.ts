@@ -1,8 +1,9 @@
 import { rmSync } from 'node:fs';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import { askDaemon, type ControlRequest, type DaemonStatus, type NamedTarget } from '../daemon/control.ts';
-import { isMeant } from '../daemon/match-target.ts';
+import { matchesTarget } from '../daemon/match-target.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
@@ -13,7 +14,7 @@ import {
 } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
-import type { BridgeInfo, BridgeOptions, SocketBridgeManager } from './types.ts';
+import type { BridgeInfo, SocketBridgeManager } from './types.ts';
 
 /** How a manager is set up; everything has a default. */
 export interface ManagerOptions {
@@ -45,8 +46,6 @@ const CONFIRM_TIMEOUT_MS = 2_000;
 const READY_TIMEOUT_MS = 60_000;
 /** A daemon gives the target three seconds to put its sockets away. */
 const STOP_TIMEOUT_MS = 15_000;
-
-type Which = Pick<BridgeOptions, 'user' | 'exec'>;
 
 /** Starts, finds and ends bridges, each in a daemon of its own that outlives this process. */
 export class Manager implements SocketBridgeManager {
@@ -92,8 +91,8 @@ export class Manager implements SocketBridgeManager {
   }
 
   /** Ends the bridge to a target; false if there was none. */
-  async stopBridge(spec: string | undefined, which: Which = {}): Promise<boolean> {
-    const status = await this.find(spec, which);
+  async stopBridge(spec: string | undefined, selector: BridgeSelector = {}): Promise<boolean> {
+    const status = await this.find(spec, selector);
     return status ? stopDaemon(bridgeFiles(this.#directory, status.key)) : false;
   }
 
@@ -110,8 +109,8 @@ export class Manager implements SocketBridgeManager {
   }
 
   /** Whether there is a bridge to a target. */
-  async isRunning(spec: string | undefined, which: Which = {}): Promise<boolean> {
-    return (await this.find(spec, which)) !== undefined;
+  async isRunning(spec: string | undefined, selector: BridgeSelector = {}): Promise<boolean> {
+    return (await this.find(spec, selector)) !== undefined;
   }
 
   /** Every running bridge's status. */
@@ -123,18 +122,18 @@ export class Manager implements SocketBridgeManager {
    * The running bridge to a target. One that runs is found by the name it has, without asking an engine
    * that may have stopped or forgotten the container.
    */
-  async find(spec: string | undefined, which: Which = {}): Promise<DaemonStatus | undefined> {
-    const named = await this.#named(spec, which);
+  async find(spec: string | undefined, selector: BridgeSelector = {}): Promise<DaemonStatus | undefined> {
+    const named = await this.#named(spec, selector);
     if (named) return named;
-    const target = await resolveKnown(spec, which);
+    const target = await resolveKnown(spec, selector);
     return target && runningDaemon(bridgeFiles(this.#directory, bridgeKey(target)), target);
   }
 
   /** What the files of the bridge to a target are named after, whether it runs or not. */
-  async keyOf(spec: string | undefined, which: Which = {}): Promise<string | undefined> {
-    const named = await this.#named(spec, which);
+  async keyOf(spec: string | undefined, selector: BridgeSelector = {}): Promise<string | undefined> {
+    const named = await this.#named(spec, selector);
     if (named) return named.key;
-    const target = await resolveKnown(spec, which);
+    const target = await resolveKnown(spec, selector);
     return target && bridgeKey(target);
   }
 
@@ -153,9 +152,9 @@ export class Manager implements SocketBridgeManager {
     return answers.filter((status) => status !== undefined);
   }
 
-  async #named(spec: string | undefined, which: Which): Promise<DaemonStatus | undefined> {
+  async #named(spec: string | undefined, selector: BridgeSelector): Promise<DaemonStatus | undefined> {
     const named = (await this.list()).filter((status) =>
-      isMeant(status, spec ?? which.exec ?? '', which.user),
+      matchesTarget(status, spec ?? selector.exec ?? '', selector.user),
     );
     return named.length === 1 ? named[0] : undefined;
   }
@@ -198,9 +197,9 @@ export class Manager implements SocketBridgeManager {
 }
 
 /** The target, unless it is not there or can't be asked for. */
-async function resolveKnown(spec: string | undefined, which: Which): Promise<Target | undefined> {
+async function resolveKnown(spec: string | undefined, selector: BridgeSelector): Promise<Target | undefined> {
   try {
-    return await resolveTarget(spec, which);
+    return await resolveTarget(spec, selector);
   } catch (error) {
     if (error instanceof BridgeError && error.exitStatus === 3) return undefined;
     throw error;

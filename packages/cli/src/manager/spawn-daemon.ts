@@ -3,12 +3,11 @@ import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { bridgeWords } from '../commands/flags.ts';
+import { type BridgeOptions, bridgeWords } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
 import type { Target } from '../targets/target.ts';
-import type { BridgeOptions } from './types.ts';
 
 /** The descriptor on which the daemon says that it is ready, or why not. */
 const READY_FD = 3;

@@ -1,24 +1,4 @@
-/** Which runtimes the socket server can run on in a target. */
-export type RuntimeName = 'node' | 'perl' | 'python';
-
-/** What is bridged, and how; everything has a default. */
-export interface BridgeOptions {
-  /** true: must be had. false: left out. Absent: bridged if the host has it. */
-  gpg?: boolean;
-  ssh?: boolean;
-  /** The target's user. */
-  user?: string;
-  /** `pairs` unless said: the keys whose secret half is on the host. */
-  keys?: 'pairs' | 'all' | 'none' | string[];
-  /** Narrows the SSH keys that are offered, by fingerprint or comment. */
-  sshKeys?: string[];
-  sshFromGpg?: boolean;
-  runtime?: RuntimeName;
-  takeover?: boolean;
-  restart?: boolean;
-  /** A command prefix that reaches the target, in place of a target's name. */
-  exec?: string;
-}
+import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
 
 /** A running bridge. */
 export interface BridgeInfo {
@@ -46,8 +26,8 @@ export interface SocketBridgeManager {
   /** Idempotent; returns when the bridge is ready, or throws what went wrong inside it. */
   ensureBridge(target: string, options?: BridgeOptions): Promise<BridgeInfo>;
   /** Whether there was one to end. */
-  stopBridge(target: string, options?: Pick<BridgeOptions, 'user' | 'exec'>): Promise<boolean>;
+  stopBridge(target: string, options?: BridgeSelector): Promise<boolean>;
   /** How many were ended. */
   stopAll(): Promise<number>;
-  isRunning(target: string, options?: Pick<BridgeOptions, 'user' | 'exec'>): Promise<boolean>;
+  isRunning(target: string, options?: BridgeSelector): Promise<boolean>;
 }

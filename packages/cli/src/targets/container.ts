@@ -3,8 +3,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import { containerNotRunning } from '../engine/container-errors.ts';
 import type { ContainerEvent, ContainerInfo, Engine, EngineKind } from '../engine/engine.ts';
 import { openContainer } from '../engine/open-engine.ts';
-import type { TargetOptions } from './resolve.ts';
-import type { Target } from './target.ts';
+import type { Target, TargetOptions } from './target.ts';
 
 /** A Docker or Podman container, by name, short or full ID. */
 export async function containerTarget(

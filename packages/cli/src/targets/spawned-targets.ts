@@ -3,10 +3,9 @@ import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { ExecStream } from '../engine/engine.ts';
-import { wrongTarget } from './resolve.ts';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
-import type { Target } from './target.ts';
+import { type Target, wrongTarget } from './target.ts';
 
 interface CommandTarget {
   kind: string;

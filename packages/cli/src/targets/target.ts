@@ -1,4 +1,13 @@
+import { BridgeError } from '@gpg-bridge/core/errors';
 import type { ExecStream } from '../engine/engine.ts';
+
+/** What a person may say beside the target's name. */
+export interface TargetOptions {
+  user?: string | undefined;
+  exec?: string | undefined;
+  /** Where engines are looked for, if not in this process's own environment. */
+  env?: NodeJS.ProcessEnv | undefined;
+}
 
 /** A place where code runs, as far as the bridge needs to know it. */
 export interface Target {
@@ -31,4 +40,9 @@ export interface Target {
 /** What the bridge to a target and user is known by. */
 export function bridgeKey(target: Target): string {
   return `${target.kind}\n${target.id}\n${target.user}`;
+}
+
+/** The error for words that name no target. */
+export function wrongTarget(why: string, fix: string): BridgeError {
+  return new BridgeError('USAGE', { what: "can't tell which target is meant", why, fix });
 }

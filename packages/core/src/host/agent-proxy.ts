@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { AssuanObserver, type Operation } from '../assuan/observer.ts';
 import { BridgeError } from '../errors.ts';
+import type { KeyFilter } from '../gnupg/key-filter.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { AgentSession } from './agent-session.ts';
 import type { AgentConnection } from './connect.ts';
 import { HostGpgAgent, type HostGpgAgentOptions } from './gpg-agent.ts';
 import { type OpenAgent, openAgent } from './open-agent.ts';
-import { exportPublicKeys, type KeyFilter } from './public-keys.ts';
+import { exportPublicKeys } from './public-keys.ts';
 
 /** How an AgentProxy is set up; everything has a default. */
 export interface AgentProxyConfig extends Omit<HostGpgAgentOptions, 'log'> {

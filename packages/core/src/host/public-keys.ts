@@ -1,9 +1,7 @@
 import { BridgeError } from '../errors.ts';
+import type { KeyFilter } from '../gnupg/key-filter.ts';
 import { findProgram, type GnupgOptions } from '../gnupg/programs.ts';
 import { describeFailure, type ProgramResult, runProgram } from '../process/run-program.ts';
-
-/** Which public keys: those with a secret half here, all, none, or the ones named as gpg takes names. */
-export type KeyFilter = 'pairs' | 'all' | 'none' | readonly string[];
 
 /** Public keys for a target's keyring. */
 export interface PublicKeys {
