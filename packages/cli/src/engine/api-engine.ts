@@ -28,7 +28,6 @@ const EXIT_STATUS_DELAYS_MS = [0, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
  * what is used here has not changed since 1.24, and newer engines refuse versions that are too old.
  */
 export class ApiEngine implements Engine {
-  readonly way = 'api';
   private readonly connection: ApiConnection;
 
   constructor(
@@ -89,7 +88,6 @@ export class ApiEngine implements Engine {
         AttachStderr: true,
         Tty: false,
         Cmd: argv,
-        Env: Object.entries(options.env ?? {}).map(([name, value]) => `${name}=${value}`),
         ...(options.user === undefined ? {} : { User: options.user }),
       },
     );

@@ -41,7 +41,6 @@ const NO_SUCH_CONTAINER = /no such (container|object)|no container with name or 
  * running shows as the command's words on `stderr` and its exit status.
  */
 export class CommandEngine implements Engine {
-  readonly way = 'command';
   private readonly env: NodeJS.ProcessEnv;
   private readonly program: string;
 
@@ -74,7 +73,6 @@ export class CommandEngine implements Engine {
       'exec',
       '--interactive',
       ...(options.user === undefined ? [] : [`--user=${options.user}`]),
-      ...Object.entries(options.env ?? {}).map(([name, value]) => `--env=${name}=${value}`),
       container,
       ...argv,
     ]);

@@ -54,11 +54,6 @@ export class AgentProxy {
       : (outcome, signal) => this.agent.open(outcome, signal);
   }
 
-  /** How many sessions are open. */
-  get sessionCount(): number {
-    return this.#sessions.size;
-  }
-
   /** Opens a session and returns its id with the agent's greeting. */
   async connectAgent(): Promise<{ sessionId: string; greeting: string }> {
     const limit = this.#config.maxSessions ?? MAX_SESSIONS;

@@ -33,8 +33,6 @@ export interface RequestProxyDeps {
 /** A running RequestProxy. */
 export interface RequestProxyInstance {
   readonly socketPath: string;
-  /** How many clients are connected. */
-  readonly sessionCount: number;
   /** Ends every session and removes the socket, if it is still ours. */
   stop(): Promise<void>;
 }
@@ -81,9 +79,6 @@ export async function startRequestProxy(
 
   return {
     socketPath: listener.path,
-    get sessionCount() {
-      return sessions.size;
-    },
     async stop() {
       try {
         await listener.close();
