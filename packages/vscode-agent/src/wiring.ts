@@ -1,5 +1,6 @@
 import { describeError } from '@gpg-bridge/core/assuan/error-codes';
 import type { Operation } from '@gpg-bridge/core/assuan/observer';
+import { purposeOf } from '@gpg-bridge/core/assuan/private-key-commands';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { launchAgent } from '@gpg-bridge/core/gnupg/gpgconf';
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
@@ -8,7 +9,6 @@ import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { HOST_COMMANDS, HOST_MENU, type KeyRequest, reply } from '@gpg-bridge/vscode-shared/contract';
 import { logTo } from '@gpg-bridge/vscode-shared/log-channel';
-import { purposeOf } from '@gpg-bridge/vscode-shared/private-key-watch';
 import type { Context, VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import { AgentService } from './agent-service.ts';
 import { chooseKeys } from './choose-keys.ts';

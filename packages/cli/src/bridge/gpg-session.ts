@@ -6,7 +6,7 @@ import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
-import type { Journal, Watched } from './journal.ts';
+import type { Journal } from './journal.ts';
 
 /** Joins one client's stream with a connection of its own to the host's gpg-agent. */
 export function serveGpgStream(
@@ -28,8 +28,7 @@ function join(stream: MuxStream, socket: Socket, greeting: Buffer, journal: Jour
     return;
   }
   const observer = new AssuanObserver((operation) => journal.operation(stream.id, operation));
-  const watched: Watched = { pending: () => observer.pending };
-  journal.begin(watched);
+  journal.begin(observer);
   observer.fromAgent(greeting);
   stream.send(greeting);
   pipeSocket(stream, socket, {
@@ -47,7 +46,7 @@ function join(stream: MuxStream, socket: Socket, greeting: Buffer, journal: Jour
     },
     onEnd() {
       observer.end();
-      journal.end(watched);
+      journal.end(observer);
     },
   });
 }

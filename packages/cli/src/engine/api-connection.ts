@@ -110,7 +110,7 @@ export class ApiConnection {
 }
 
 /** The variable that says where each engine is. */
-export const HOST_VARIABLES: Record<EngineKind, string> = { docker: 'DOCKER_HOST', podman: 'CONTAINER_HOST' };
+const HOST_VARIABLES: Record<EngineKind, string> = { docker: 'DOCKER_HOST', podman: 'CONTAINER_HOST' };
 
 const REASONS: Record<string, string> = {
   ENOENT: 'there is no such socket',

@@ -20,7 +20,7 @@ export interface Block {
  */
 export const MAX_LINE_BYTES = 1001;
 /** The largest block unless the owner says otherwise. */
-export const DEFAULT_MAX_BLOCK_BYTES = 64 * 1024 * 1024;
+const DEFAULT_MAX_BLOCK_BYTES = 64 * 1024 * 1024;
 
 interface BlockRule {
   /** Who sends it, for messages. */

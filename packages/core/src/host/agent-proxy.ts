@@ -40,18 +40,16 @@ export class AgentProxy {
   readonly #log: LogCallback;
   readonly #openAgent: OpenAgent;
   readonly #sessions = new Map<string, AgentSession>();
-  /** The host's agent, for those who need to know where it is. */
-  readonly agent: HostGpgAgent;
 
   constructor(config: AgentProxyConfig = {}, deps: AgentProxyDeps = {}) {
     this.#config = config;
     this.#log = config.logCallback ?? noLog;
-    this.agent = new HostGpgAgent({ ...config, log: this.#log });
+    const agent = new HostGpgAgent({ ...config, log: this.#log });
     const { connect } = deps;
     const { greetingTimeoutMs } = config;
     this.#openAgent = connect
       ? (outcome, signal) => openAgent(connect, outcome, { greetingTimeoutMs, log: this.#log, signal })
-      : (outcome, signal) => this.agent.open(outcome, signal);
+      : (outcome, signal) => agent.open(outcome, signal);
   }
 
   /** Opens a session and returns its id with the agent's greeting. */

@@ -51,7 +51,7 @@ export interface ConnectOptions {
 }
 
 /** Connect timeout unless another is given. */
-export const CONNECT_TIMEOUT_MS = 5000;
+const CONNECT_TIMEOUT_MS = 5000;
 
 /** An agent writes the file in two steps, microseconds apart; what is malformed after this stays so. */
 const HALF_WRITTEN_MS = 250;

@@ -1,5 +1,6 @@
 import { BridgeError } from '../errors.ts';
 import type { KeyFilter } from '../gnupg/key-filter.ts';
+import { parseKeyListing } from '../gnupg/key-listing.ts';
 import { findProgram, type GnupgOptions } from '../gnupg/programs.ts';
 import { describeFailure, type ProgramResult, runProgram } from '../process/run-program.ts';
 
@@ -64,16 +65,7 @@ async function secretFingerprints(gpg: Gpg): Promise<string[]> {
   const result = await gpg(['--with-colons', '--list-secret-keys']);
   // An empty keyring is success, and status 2 says that some other secret key could not be read.
   if (result.status === undefined || result.aborted) throw exportFailed(describeFailure(result));
-  const fingerprints: string[] = [];
-  let primary = false;
-  for (const line of result.stdout.toString('latin1').split(/\r?\n/)) {
-    const fields = line.split(':');
-    if (fields[0] === 'fpr') {
-      if (primary && fields[9]) fingerprints.push(fields[9]);
-      primary = false;
-    } else if (fields[0] === 'sec') primary = true;
-  }
-  return fingerprints;
+  return parseKeyListing(result.stdout.toString()).map(({ fingerprint }) => fingerprint);
 }
 
 /** gpg exports what it finds and is content, so each name is looked up first. */
