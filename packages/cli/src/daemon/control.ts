@@ -10,22 +10,30 @@ export interface NamedTarget {
   env: Record<string, string | undefined>;
 }
 
-/** What a daemon tells of itself over its control socket. */
-export interface DaemonStatus {
-  /** The target and user this bridge is for: what its files are named after. */
-  key: string;
+/** What everybody may know of a bridge. */
+export interface BridgeFacts {
+  /** The target as a person names it. */
   target: string;
+  /** The container's full ID, or the canonical target. */
   id: string;
   pid: number;
-  /** ISO time at which the daemon started. */
+  /** ISO time at which the bridge was started. */
   started: string;
+  runtime: string;
+  sockets: { type: string; path: string }[];
+  /** What the person should know: an agent that is missing, private keys that are shadowed. */
+  warnings: string[];
+  /** What a person types to get to where it can be used, if there is such a thing. */
+  shell?: string;
+}
+
+/** What a daemon tells of itself over its control socket. */
+export interface DaemonStatus extends BridgeFacts {
+  /** The target and user this bridge is for: what its files are named after. */
+  key: string;
   uptimeSeconds: number;
   /** `waiting-for-target` when it was told to wait for the target to come back. */
   state: 'starting' | 'ready' | 'waiting-for-target' | 'ending';
-  runtime: string;
-  sockets: { type: string; path: string }[];
-  warnings: string[];
-  shell?: string;
   options: BridgeOptions;
   sessions: { open: number; total: number };
   bytes: { toHost: number; toTarget: number };

@@ -1,20 +1,8 @@
 import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
+import type { BridgeFacts } from '../daemon/control.ts';
 
 /** A running bridge. */
-export interface BridgeInfo {
-  /** The target as a person names it. */
-  target: string;
-  /** The container's full ID, or the canonical target. */
-  id: string;
-  pid: number;
-  /** ISO time at which the bridge was started. */
-  started: string;
-  runtime: string;
-  sockets: { type: string; path: string }[];
-  /** What the person should know: an agent that is missing, private keys that are shadowed. */
-  warnings: string[];
-  /** What a person types to get to where it can be used, if there is such a thing. */
-  shell?: string;
+export interface BridgeInfo extends BridgeFacts {
   /** Whether it ran already. */
   reused: boolean;
   /** Set when a bridge with other options had to be ended first. */

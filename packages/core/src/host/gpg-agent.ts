@@ -9,6 +9,7 @@ import { ViewSocket } from '../io/view-socket.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 import { type OpenOutcome, onceMore, openAgent, openSocket } from './open-agent.ts';
+import { Remembered } from './remembered.ts';
 
 /** How the host's gpg-agent is found and reached; everything has a default. */
 export interface HostGpgAgentOptions
@@ -31,9 +32,11 @@ const NO_AGENT_CODES: readonly ErrorCode[] = ['AGENT_SOCKET_MISSING', 'AGENT_UNR
 export class HostGpgAgent {
   readonly #options: HostGpgAgentOptions;
   readonly #log: LogCallback;
-  #path: Promise<string> | undefined;
+  /** Asked again after a failure, since GnuPG may be installed while the bridge runs. */
+  readonly #path = new Remembered(() => listDir('agent-extra-socket', this.#options));
   #launching: Promise<void> | undefined;
-  #check: Promise<void> | undefined;
+  /** The check before the socket's first use. */
+  readonly #check = new Remembered(() => onceMore(() => this.#checkRestricted()));
   #checkedPath: string | undefined;
   /** The same, once it has turned out to be a Unix socket. */
   #directPath: string | undefined;
@@ -47,7 +50,7 @@ export class HostGpgAgent {
 
   /** Connects to the extra socket, once it has been seen to be the restricted one. */
   async connect(): Promise<AgentConnection> {
-    await this.#checked();
+    await this.#check.get();
     const connection = await this.#connect();
     if (connection.path === this.#checkedPath) {
       this.#directPath = connection.kind === 'unix' ? connection.path : undefined;
@@ -55,7 +58,7 @@ export class HostGpgAgent {
     }
     this.#directPath = undefined;
     connection.socket.destroy(); // found at another place when it was started again
-    this.#check = undefined;
+    this.#check.forget();
     return this.connect();
   }
 
@@ -76,12 +79,7 @@ export class HostGpgAgent {
   /** Where the extra socket is. */
   socketPath(): Promise<string> {
     if (this.#options.socketPath) return Promise.resolve(this.#options.socketPath);
-    const path = (this.#path ??= listDir('agent-extra-socket', this.#options));
-    // A failure is not kept: GnuPG may be installed while the bridge runs.
-    path.catch(() => {
-      if (this.#path === path) this.#path = undefined;
-    });
-    return path;
+    return this.#path.get();
   }
 
   /** What the agent's main and extra sockets are, whatever they are called in a target. */
@@ -137,7 +135,7 @@ export class HostGpgAgent {
   }
 
   async #launch(): Promise<void> {
-    this.#path = undefined;
+    this.#path.forget();
     this.#stale = false;
     this.#log(`no gpg-agent at ${await this.socketPath()}: starting it`, 'info');
     try {
@@ -147,17 +145,6 @@ export class HostGpgAgent {
       if (!this.#options.socketPath) throw error;
       this.#log(`the agent was not started: ${error instanceof Error ? error.message : error}`, 'warn');
     }
-  }
-
-  /** Checks the socket before its first use; connections that come meanwhile wait for the same check. */
-  #checked(): Promise<void> {
-    if (this.#check) return this.#check;
-    const check = onceMore(() => this.#checkRestricted());
-    this.#check = check;
-    check.catch(() => {
-      if (this.#check === check) this.#check = undefined;
-    });
-    return check;
   }
 
   async #checkRestricted(): Promise<void> {
