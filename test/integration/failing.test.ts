@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
-import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-line';
+import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
 import { startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
 import { agentsOf, crashAgent } from '@gpg-bridge/test-support/agent-processes';
 import { TestClient } from '@gpg-bridge/test-support/client-pair';

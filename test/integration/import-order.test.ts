@@ -39,7 +39,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
   'vscode-agent': {
     packages: ['core', 'vscode-shared'],
     parts: [
-      ['host-keys', 'operations', 'remote-authority'],
+      ['host-keys', 'recent-operations', 'remote-authority'],
       ['consent'],
       ['agent-service', 'choose-keys', 'consent-dialogs', 'menu', 'waiting-notice'],
       ['wiring'],

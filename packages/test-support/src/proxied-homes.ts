@@ -1,5 +1,5 @@
 import { AgentProxy, type AgentProxyConfig, type AgentProxyDeps } from '@gpg-bridge/core/host/agent-proxy';
-import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-line';
+import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
 import {
   type RequestProxyConfig,
   type RequestProxyDeps,

@@ -12,10 +12,10 @@ type Proxy = Pick<
   'connectAgent' | 'sendCommands' | 'disconnectAgent' | 'exportPublicKeys' | 'stop'
 >;
 
-/** What the service does its work with. */
+/** What the service needs from the extension. */
 export interface AgentServiceOptions {
   version: string;
-  /** Makes the way to the host's gpg-agent, with the settings of that moment. */
+  /** Makes a proxy to the host's gpg-agent with the present settings. */
   createProxy(): Proxy;
   consent: Consent;
   /** The remote of this window; undefined in a local one. */
@@ -102,7 +102,7 @@ export class AgentService {
     return { ...(await this.#proxy.exportPublicKeys(chosen ?? 'none')), chosen };
   }
 
-  /** Says which version this is and what the remote may do; a remote that is starting also learns what it must not listen on. */
+  /** The version, and what the remote may do; for a remote that is starting, also the sockets it must not listen on. */
   async checkVersion(remoteVersion?: string): Promise<HostFacts> {
     const sockets = remoteVersion === undefined ? [] : await this.#options.hostSockets();
     return { version: this.#options.version, permission: this.#permission(), sockets };
@@ -132,7 +132,7 @@ export class AgentService {
   }
 }
 
-/** What a remote asked for, once it is known to be something that can be asked for. */
+/** Checks what a remote asked for: VS Code passes on anything. */
 function asFilter(wanted: unknown): KeyFilter {
   if (wanted === 'pairs' || wanted === 'all') return wanted;
   if (Array.isArray(wanted) && wanted.every((name) => typeof name === 'string')) return wanted;

@@ -21,7 +21,7 @@ export interface ConsentDialogs {
   confirmAlways(): Promise<boolean>;
 }
 
-/** What consent is kept in and asked with. */
+/** Where answers are kept, and how the person is asked. */
 export interface ConsentOptions {
   store: Memento;
   dialogs: ConsentDialogs;
@@ -106,7 +106,7 @@ export class Consent {
     this.#options.onChanged?.();
   }
 
-  /** The confirmation counts as long as the setting stays. */
+  /** Once the setting is changed back, its confirmation does not count any more. */
   #forgetAlways(): void {
     const { always, store } = this.#options;
     if (!always() && store.get(ALWAYS_KEY, false)) void store.update(ALWAYS_KEY, undefined);

@@ -2,7 +2,7 @@ import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
 import type { HostMenuPage } from '@gpg-bridge/vscode-shared/contract';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { Consent, ConsentAnswer, ConsentDialogs, Decision } from './consent.ts';
-import { describeOperation, type RecentOperations } from './operations.ts';
+import { describeOperation, type RecentOperations } from './recent-operations.ts';
 import type { Remote } from './remote-authority.ts';
 
 /** What the host's menu shows and changes. */
@@ -124,7 +124,7 @@ export class HostMenu {
       );
       return;
     }
-    // Without its name a key is still told by its keygrip.
+    // If the keys can't be listed, operations show the keygrip instead of a name.
     const keys = await listKeys().catch((): ListedKey[] => []);
     const items = list.map((operation) => ({
       label: `${operation.outcome === 'ok' ? '$(check)' : '$(warning)'} ${describeOperation(operation)}`,

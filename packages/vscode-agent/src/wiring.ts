@@ -16,7 +16,7 @@ import { Consent } from './consent.ts';
 import { consentDialogs } from './consent-dialogs.ts';
 import { listHostKeys } from './host-keys.ts';
 import { HostMenu } from './menu.ts';
-import { RecentOperations } from './operations.ts';
+import { RecentOperations } from './recent-operations.ts';
 import { remoteOf } from './remote-authority.ts';
 import { showWaitingNotice } from './waiting-notice.ts';
 

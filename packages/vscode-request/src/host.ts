@@ -1,5 +1,5 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
-import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-line';
+import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
 import {
   type ExportedKeys,
   HOST_COMMANDS,
@@ -73,7 +73,7 @@ export class Host implements CommandExecutor {
 
 /** A command that fails without a reply never reached the host's extension. */
 function carrierFailed(command: string, cause: unknown): BridgeError {
-  // The words are VS Code's own; it has no code for it.
+  // VS Code gives no code for this; the message is the only way to tell.
   if (cause instanceof Error && cause.message.includes(`'${command}' not found`)) {
     return new BridgeError('HOST_EXTENSION_MISSING', {
       what: "can't reach the keys of your computer",

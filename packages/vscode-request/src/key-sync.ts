@@ -26,7 +26,7 @@ export interface SyncResult {
 const SETTING = 'autoSyncPublicKeys';
 const ALWAYS_THESE = 'Always Copy These';
 
-/** How the host's answer becomes a result: with a progress notification, or quietly. */
+/** Runs the copying inside a progress notification, or without one. */
 type Around = <T>(work: () => Promise<T>) => Thenable<T>;
 
 /** Copies public keys of the host into the remote's keyring. */

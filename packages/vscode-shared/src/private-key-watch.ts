@@ -51,7 +51,7 @@ export class PrivateKeyWatch {
   }
 }
 
-/** No Assuan line is longer, its LF and a CR included. */
+/** The longest Assuan line, with CR and LF. */
 const LINE_BYTES = 1_002;
 
 /** The command word of a block; empty for the data of an inquiry. */

@@ -21,7 +21,7 @@ export function serveGpgStream(
   });
 }
 
-/** The hot path: bytes go through as they are, and the observer looks on. */
+/** Passes bytes both ways, unchanged, and shows them to an observer. */
 function join(stream: MuxStream, socket: Socket, greeting: Buffer, journal: Journal): void {
   if (!stream.open) {
     socket.destroy(); // the client left meanwhile
@@ -41,7 +41,7 @@ function join(stream: MuxStream, socket: Socket, greeting: Buffer, journal: Jour
       out.toStream(bytes);
     },
     onSocketEnd(_error, out) {
-      // gpg would only say "End of file"; this names what happened.
+      // Without this line gpg reports only "End of file".
       if (observer.owed) out.toStream(noAgentLine("the host's gpg-agent closed the connection"));
     },
     onEnd() {

@@ -17,8 +17,8 @@ export interface FoundAgents {
 }
 
 /**
- * Finds the host's agents. One that is missing is a warning, unless it was asked for by name; with none
- * left there is nothing to bridge.
+ * Finds the host's agents. One that is missing is a warning, or an error if a flag asked for it; it is
+ * an error, too, if none is left.
  */
 export async function findHostAgents(options: BridgeOptions, log: LogCallback): Promise<FoundAgents> {
   const agents: HostAgents = {};

@@ -20,14 +20,14 @@ export interface JournaledSession {
   readonly pending: PendingOperation | undefined;
 }
 
-/** Who wants to know when sessions come and go. */
+/** Is told when sessions begin and when the last one has ended. */
 export interface SessionWatcher {
   began(): void;
   /** The last one has ended. */
   quiet(): void;
 }
 
-/** gpg's small talk: twelve of these go with every signature, and none of them uses a key. */
+/** Commands that use no key; gpg sends a dozen of them with every signature. */
 const SMALL_TALK: ReadonlySet<string> = new Set([
   'RESET',
   'OPTION',
@@ -45,7 +45,7 @@ const SMALL_TALK: ReadonlySet<string> = new Set([
   'GETEVENTCOUNTER',
 ]);
 
-/** Knows what the open sessions wait for, and what was asked last. */
+/** The record of operations, and what the open sessions wait for now. */
 export class Journal {
   lastOperation: JournalEntry | undefined;
   readonly #sessions = new Set<JournaledSession>();
@@ -69,7 +69,7 @@ export class Journal {
     if (this.#sessions.size === 0) this.#watcher?.quiet();
   }
 
-  /** Takes note of an operation, unless it is small talk. */
+  /** Records an operation, unless its command uses no key. */
   operation(session: number, operation: Omit<Operation, 'outcome'> & { outcome: string }): void {
     if (SMALL_TALK.has(operation.command)) return;
     const { command, key, outcome, startedAt, durationMs } = operation;

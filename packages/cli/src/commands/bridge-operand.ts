@@ -14,7 +14,7 @@ export interface NamedBridge {
   name: string;
 }
 
-/** The bridge that a command's words name, if they name one. */
+/** The bridge that a command's operand or --exec names, if there is either. */
 export function namedBridge({ operands: [spec], flags }: ParsedCommand): NamedBridge | undefined {
   const user = textFlag(flags, 'user');
   const exec = textFlag(flags, 'exec');
@@ -27,7 +27,7 @@ export function namedBridge({ operands: [spec], flags }: ParsedCommand): NamedBr
   };
 }
 
-/** The bridge that a command's words name; they have to. */
+/** The same for a command that needs one: without it, an error of usage. */
 export function requireNamedBridge(command: CommandName, parsed: ParsedCommand): NamedBridge {
   const named = namedBridge(parsed);
   if (!named) throw usage(command, 'it needs a target');

@@ -15,7 +15,7 @@ export async function run(command: ParsedCommand): Promise<number> {
   const key = await new Manager().keyOf(named.spec, named.selector);
   const path = key && bridgeFiles(stateDirectory(), key).log;
   const { json, follow } = command.flags;
-  // With --follow there is no end at which a document could be complete: a line each, then.
+  // Without --follow the JSON is one array; with it, there is no last line, so each is a document.
   const document: LogLine[] | undefined = json && !follow ? [] : undefined;
   const show = (line: LogLine) => {
     if (json && 'message' in line) return;

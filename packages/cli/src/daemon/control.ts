@@ -10,7 +10,7 @@ export interface NamedTarget {
   env: Record<string, string | undefined>;
 }
 
-/** What everybody may know of a bridge. */
+/** What `up` prints of a bridge, and the library returns. */
 export interface BridgeFacts {
   /** The target as a person names it. */
   target: string;
@@ -51,7 +51,7 @@ export type ControlRequest = 'status' | 'ready' | 'stop' | 'confirm';
 
 const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>(['status', 'ready', 'stop', 'confirm']);
 
-/** Longer than any request: a word, and for `confirm` what is to be confirmed. */
+/** Longer than any request: a word, and for `confirm` a target and its environment. */
 const MAX_REQUEST = 16_384;
 
 /** Answers one line of JSON to one line; the socket stays open until the daemon closes it. */
@@ -78,12 +78,12 @@ export function serveControl(
       const value = await answer(word, argument === undefined ? undefined : JSON.parse(argument));
       socket.write(`${JSON.stringify(value ?? null)}\n`);
     } catch {
-      socket.destroy(); // whoever asks such things needs no answer
+      socket.destroy(); // an argument that is no JSON, or a status that can't be made
     }
   }
 }
 
-/** A daemon that went away between our connection and its answer. */
+/** Errors that mean that no daemon is there, or that it ended before it answered. */
 const GONE: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE']);
 
 /**

@@ -20,7 +20,7 @@ export interface ApiEngineOptions {
   answerTimeoutMs?: number;
 }
 
-/** The engine notes a command's exit status a moment after its stream has ended: asked again after these. */
+/** An engine knows a command's exit status only a moment after its stream has ended: delays between questions. */
 const EXIT_STATUS_DELAYS_MS = [0, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
 
 /**
@@ -68,7 +68,7 @@ export class ApiEngine implements Engine {
         event: eventNames(this.kind, filter),
       }),
     });
-    // Docker listens before it answers. Podman answers first, so it is told from when on; its clock is ours.
+    // Docker subscribes before it answers. Podman answers first, so it is told since when; its clock is this machine's.
     if (this.kind === 'podman') query.set('since', new Date().toISOString());
     const response = await this.connection.stream(`/events?${query}`);
     return eventStream(response, filter, () => response.destroy());

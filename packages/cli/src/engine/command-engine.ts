@@ -73,8 +73,8 @@ export class CommandEngine implements Engine {
   }
 
   async events(filter: EventFilter): Promise<Readable> {
-    // The command does not say when it has begun to listen. It is told the engine's own time as of now, so
-    // that it tells what happened meanwhile too.
+    // The command does not tell when it has subscribed. With the engine's present time as --since it also
+    // prints what happened before it had.
     const since = await this.engineTime();
     const child = await this.spawn([
       'events',
@@ -91,7 +91,7 @@ export class CommandEngine implements Engine {
 
   private async engineTime(): Promise<string> {
     const now = new Date().toISOString();
-    if (this.kind === 'podman') return now; // does not tell; its engine is nearly always this machine
+    if (this.kind === 'podman') return now; // `podman info` has no time; its engine is nearly always this machine
     const output = await this.run(['info', '--format={{.SystemTime}}']);
     const told = output.stdout.toString().trim();
     return output.status === 0 && told ? told : now;

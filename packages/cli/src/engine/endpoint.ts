@@ -20,7 +20,7 @@ const SYSTEM_SOCKETS: Record<EngineKind, string> = {
   podman: '/run/podman/podman.sock',
 };
 
-/** The context that stands for "no context": the variables and the well-known places. */
+/** The name of Docker's built-in context, which is kept in no file. */
 const DEFAULT_CONTEXT = 'default';
 
 interface Surroundings {
@@ -55,7 +55,7 @@ async function discoverDocker({ env, home, systemSocket }: Surroundings): Promis
 
 async function discoverPodman({ env, systemSocket }: Surroundings): Promise<Endpoint> {
   if (env.CONTAINER_HOST) return endpointOf(env.CONTAINER_HOST);
-  // Without a service Podman needs none: its command works on the store itself.
+  // Podman works without a service: its command then uses the store itself.
   return firstUsable([inRuntimeDir(env, 'podman/podman.sock'), systemSocket]);
 }
 
@@ -98,7 +98,7 @@ function currentContext(configDir: string): string | undefined {
 
 /** A context is kept in a directory named by the SHA-256 of its name. */
 async function contextHost(configDir: string, context: string): Promise<string> {
-  // Loaded for those alone who have contexts: it takes a while.
+  // Loaded late: it takes long, and only those who use contexts need it.
   const { createHash } = await import('node:crypto');
   const digest = createHash('sha256').update(context).digest('hex');
   const path = join(configDir, 'contexts', 'meta', digest, 'meta.json');

@@ -10,8 +10,8 @@ export interface OpenedContainer {
 }
 
 /**
- * A container in the engine that the person's own command would find: over the API where that answers,
- * which the look at the container shows, else through the command.
+ * Finds a container in the engine that the person's own command would use: over the API if that answers,
+ * else through the command.
  */
 export async function openContainer(
   kind: EngineKind,

@@ -35,8 +35,8 @@ const CHOOSES_KEY: ReadonlySet<string> = new Set(['SIGKEY', 'SETKEY']);
 
 /**
  * Watches both directions of one raw Assuan stream and tells which commands were asked and how they
- * ended. It keeps words, keygrips and counts, never bytes, and a bounded number of them; the stream goes
- * on whatever it makes of it.
+ * ended. It keeps a bounded number of words, keygrips and counts, never payload, and never
+ * changes or stops the stream.
  */
 export class AssuanObserver {
   readonly #fromClient = new LineHead(

@@ -46,7 +46,7 @@ export interface AgentSessionOptions {
 const BYE = 'BYE\n';
 /** gpg-agent takes commands in either case, and a BYE with arguments. */
 const BYE_LINE = /^bye[ \t\r\n]/i;
-/** The ends that BYE asks for, whoever was first. */
+/** Ends of a session that count as an answer to BYE: the agent closed it, or the caller did. */
 const ENDS_OF_BYE: ReadonlySet<ErrorCode> = new Set(['AGENT_CLOSED', 'SESSION_ENDED']);
 
 /** One conversation with the host's gpg-agent, driven by AGENT_TABLE. */
@@ -103,7 +103,7 @@ export class AgentSession {
       this.#end.fail(error);
       return Promise.reject(error);
     }
-    // The agent would wait for the rest of the line, and the caller for the agent.
+    // Without the end of the line the agent would wait for it, and the caller for the agent, for ever.
     if (!block.endsWith('\n')) return Promise.reject(incompleteBlock());
     return this.#owe('response', isBye(block), () => this.machine.dispatch('CLIENT_DATA_RECEIVED', block));
   }
@@ -164,7 +164,7 @@ export class AgentSession {
   #received(chunk: Buffer): void {
     this.#options.observer?.fromAgent(chunk);
     this.#scanner.push(chunk);
-    // While a write is under way the bytes wait; an agent that speaks in READY answers nobody.
+    // Bytes that come during a write are scanned after it. In READY nothing is owed, so there they are an error.
     if (this.machine.accepts('AGENT_DATA_CHUNK')) this.machine.dispatch('AGENT_DATA_CHUNK', undefined);
     else if (this.machine.state === 'READY' || this.#scanner.buffered > this.#options.maxResponseBytes)
       this.#end.fail(outOfTurn());
@@ -194,11 +194,11 @@ export class AgentSession {
       return;
     }
     owed?.resolve(block.bytes);
-    // The agent closes now; waiting for that would only let somebody send into a closed socket.
+    // The agent closes now. Until that is seen a caller could send into a closed socket, so the session ends here.
     if (owed?.afterBye && block.word === 'OK') this.#end.finish();
   }
 
-  /** Tells whoever waits that no answer will come. */
+  /** Rejects the call that waits for an answer, if there is one. */
   #giveUp(error: BridgeError): void {
     const owed = this.#owed;
     this.#owed = undefined;

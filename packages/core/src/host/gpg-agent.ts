@@ -26,8 +26,8 @@ export interface HostGpgAgentOptions
 const NO_AGENT_CODES: readonly ErrorCode[] = ['AGENT_SOCKET_MISSING', 'AGENT_UNREACHABLE'];
 
 /**
- * The host's gpg-agent behind its extra socket. Where that is gets asked once, and again when nothing is
- * there any more; an agent that is not running is started.
+ * The host's gpg-agent behind its extra socket. gpgconf is asked for the path once, and again when no agent
+ * listens there any more; an agent that is not running is started.
  */
 export class HostGpgAgent {
   readonly #options: HostGpgAgentOptions;
@@ -38,7 +38,7 @@ export class HostGpgAgent {
   /** The check before the socket's first use. */
   readonly #check = new Remembered(() => onceMore(() => this.#checkRestricted()));
   #checkedPath: string | undefined;
-  /** The same, once it has turned out to be a Unix socket. */
+  /** The checked path if it is a Unix socket: it can be connected to without reading a socket file first. */
   #directPath: string | undefined;
   /** A nonce was refused: the socket file is of an agent that is gone, and its port somebody else's. */
   #stale = false;
@@ -48,7 +48,7 @@ export class HostGpgAgent {
     this.#log = options.log ?? noLog;
   }
 
-  /** Connects to the extra socket, once it has been seen to be the restricted one. */
+  /** Connects to the extra socket, after a check that it is the restricted one. */
   async connect(): Promise<AgentConnection> {
     await this.#check.get();
     const connection = await this.#connect();
@@ -57,7 +57,7 @@ export class HostGpgAgent {
       return connection;
     }
     this.#directPath = undefined;
-    connection.socket.destroy(); // found at another place when it was started again
+    connection.socket.destroy(); // the agent was started again at another path, which is not checked yet
     this.#check.forget();
     return this.connect();
   }
@@ -82,7 +82,7 @@ export class HostGpgAgent {
     return this.#path.get();
   }
 
-  /** What the agent's main and extra sockets are, whatever they are called in a target. */
+  /** The identities of the agent's main and extra sockets, which hold in a target that mounts them, too. */
   async identities(): Promise<SocketIdentity[]> {
     const paths = await Promise.all([listDir('agent-socket', this.#options), this.socketPath()]);
     const identities = await Promise.all(paths.map(tellableIdentity));

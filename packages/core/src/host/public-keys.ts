@@ -68,7 +68,7 @@ async function secretFingerprints(gpg: Gpg): Promise<string[]> {
   return parseKeyListing(result.stdout.toString()).map(({ fingerprint }) => fingerprint);
 }
 
-/** gpg exports what it finds and is content, so each name is looked up first. */
+/** `gpg --export` succeeds without the names that it does not know, so each is looked up first. */
 async function checkKnown(gpg: Gpg, name: string): Promise<void> {
   if (name === '' || name.length > LONGEST_NAME || /[\x00-\x1f\x7f]/.test(name)) {
     throw exportFailed('a key name is empty, too long or has control characters in it');

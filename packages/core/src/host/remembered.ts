@@ -1,10 +1,10 @@
-/** What an asynchronous question was answered with, for all who ask; a failure is not kept. */
+/** The result of an asynchronous call, shared by all callers; after a failure the next caller tries again. */
 export class Remembered<T> {
   #answer: Promise<T> | undefined;
 
   constructor(private readonly ask: () => Promise<T>) {}
 
-  /** The answer; those who come while it is being asked for wait for the same one. */
+  /** The result; callers that come while it is awaited get the same one. */
   get(): Promise<T> {
     if (this.#answer) return this.#answer;
     const answer = this.ask();
@@ -15,7 +15,7 @@ export class Remembered<T> {
     return answer;
   }
 
-  /** Has the next one ask again. */
+  /** Makes the next caller try again. */
   forget(): void {
     this.#answer = undefined;
   }

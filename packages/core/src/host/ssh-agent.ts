@@ -50,7 +50,7 @@ export class HostSshAgent {
     const { fromGpg, connectTimeoutMs: timeoutMs, env, platform, socketFactory, fileSystem } = this.#options;
     const options = { timeoutMs, env, platform, socketFactory, fileSystem };
     try {
-      // Nobody starts the agent of SSH_AUTH_SOCK for us, so there is nothing to wait for.
+      // The bridge can't start the agent of SSH_AUTH_SOCK, so it does not wait for it either.
       return await connectToAgent(path, { ...options, waitForStart: false });
     } catch (error) {
       if (!(error instanceof BridgeError) || !isMissing(error)) throw error;
@@ -64,7 +64,7 @@ export class HostSshAgent {
     }
   }
 
-  /** What the agent's socket is, whatever it is called in a target. */
+  /** The identity of the agent's socket, which holds in a target that mounts it, too. */
   async identities(): Promise<SocketIdentity[]> {
     const identity = await tellableIdentity(await this.socketPath());
     return identity ? [identity] : [];

@@ -27,7 +27,7 @@ export interface RunProgramOptions {
   signal?: AbortSignal;
 }
 
-/** An agent that a program started may keep the pipes open: how long to read on after the exit. */
+/** How long to read on after the exit: a daemon that the program started may keep the pipes open for ever. */
 const DRAIN_MS = 250;
 
 /** Runs a program without a shell, with bounded output and time; rejects only when it can't be started. */

@@ -7,7 +7,7 @@ import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { BridgeError } from '../errors.ts';
-import type { CommandExecutor } from './agent-line.ts';
+import type { CommandExecutor } from './agent-channel.ts';
 import { type RequestProxyConfig, startRequestProxy } from './request-proxy.ts';
 
 const GREETING = 'OK Pleased to meet you\n';
