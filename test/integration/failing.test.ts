@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
-import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-line';
+import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
 import { startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
 import { agentsOf, crashAgent } from '@gpg-bridge/test-support/agent-processes';
 import { TestClient } from '@gpg-bridge/test-support/client-pair';
@@ -71,9 +71,7 @@ async function expectNoOwnAgent(inode: number): Promise<void> {
 }
 
 async function expectNoSessions(): Promise<void> {
-  await expect
-    .poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount], PATIENT)
-    .toEqual([0, 0]);
+  await expect.poll(() => [homes.book.openSessions, homes.clients()], PATIENT).toEqual([0, 0]);
 }
 
 describe('a host whose agent can’t be had', () => {
@@ -199,9 +197,7 @@ describe('a client that dies', () => {
     const client = await TestClient.connect(homes.requestProxy.socketPath);
     await goThere(client);
     client.socket.destroy();
-    await expect
-      .poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount], PATIENT)
-      .toEqual([1, 1]);
+    await expect.poll(() => [homes.book.openSessions, homes.clients()], PATIENT).toEqual([1, 1]);
     other.write('GETINFO version\nBYE\n');
     expect(await other.readsAll()).toMatch(/\nD \d[^\n]*\nOK\nOK closing connection\n$/);
     await expectNoSessions();

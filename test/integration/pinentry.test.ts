@@ -89,12 +89,10 @@ describe('a key with a passphrase', () => {
     const gpg = spawn('gpg', ['--batch', '--no-tty', ...signArgs(locked)], { env: homes.target.env });
     gpg.stdin.end(PLAINTEXT);
     await pinentry.asked();
-    expect(homes.agentProxy.sessionCount).toBe(1);
+    expect(homes.book.openSessions).toBe(1);
     gpg.kill('SIGKILL');
     await once(gpg, 'close');
-    await expect
-      .poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount], PATIENT)
-      .toEqual([0, 0]);
+    await expect.poll(() => [homes.book.openSessions, homes.clients()], PATIENT).toEqual([0, 0]);
     await expectSigned(open);
     await pinentry.goOn();
   });

@@ -146,9 +146,7 @@ describe('gpg in the target, with the host’s keys', () => {
 
   it('leaves no session open once its client is gone', async () => {
     await homes.target.gpgOk(['-u', signer, '--output', '/dev/null', '--sign'], { input: 'x' });
-    await expect
-      .poll(() => [homes.agentProxy.sessionCount, homes.requestProxy.sessionCount], PATIENT)
-      .toEqual([0, 0]);
+    await expect.poll(() => [homes.book.openSessions, homes.clients()], PATIENT).toEqual([0, 0]);
   });
 
   it('tells of it without a byte of what was signed, decrypted or made', () => {

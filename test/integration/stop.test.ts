@@ -13,10 +13,17 @@ import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
 
 const at = (home: string) => ({ ...process.env, GNUPGHOME: home });
-const agentProxy = new AgentProxy({ env: at(process.env.HOST_HOME!) });
+let [hostSessions, clients] = [0, 0];
+const agentProxy = new AgentProxy({
+  env: at(process.env.HOST_HOME!),
+  logCallback: (message) => {
+    if (message.endsWith(': connecting')) hostSessions++;
+    if (message.endsWith(': ended')) hostSessions--;
+  },
+});
 let silent = false;
 const requestProxy = await startRequestProxy(
-  { env: at(process.env.TARGET_HOME!) },
+  { env: at(process.env.TARGET_HOME!), onSessionsChanged: (open) => { clients = open; } },
   {
     commandExecutor: {
       connectAgent: () => (silent ? new Promise<never>(() => {}) : agentProxy.connectAgent()),
@@ -42,11 +49,11 @@ const unread = await connect('HELP\\n'.repeat(1000));
 unread.pause();
 silent = true;
 await connect('RESET\\n');
-while (requestProxy.sessionCount < 6) await new Promise((resolve) => setImmediate(resolve));
+while (clients < 6) await new Promise((resolve) => setImmediate(resolve));
 console.log('stopping');
 await requestProxy.stop();
 await agentProxy.stop();
-console.log(\`\${requestProxy.sessionCount} \${agentProxy.sessionCount} left\`);
+console.log(\`\${clients} \${hostSessions} left\`);
 `;
 
 it('both proxies leave nothing behind: no socket, no file, no handle that keeps the process', async () => {

@@ -71,17 +71,14 @@ describe.each<EngineKind>(['docker', 'podman'])('%s', (kind) => {
 
       it('finds a container by name, short id and full id', async () => {
         const own = await ownContainer({ user: 'dev' });
-        const expected = { id: own.id, name: own.name, running: true, paused: false, user: 'dev' };
+        const expected = { id: own.id, name: own.name, running: true };
         for (const name of [own.name, own.id.slice(0, 12), own.id]) {
           expect(await engine.inspectContainer(name)).toEqual(expected);
         }
       });
 
-      it('sees that a container is stopped or paused', async () => {
+      it('sees that a container is stopped', async () => {
         const own = await ownContainer();
-        await real.runOk(['pause', own.id]);
-        expect(await engine.inspectContainer(own.id)).toMatchObject({ paused: true });
-        await real.runOk(['unpause', own.id]);
         await real.runOk(['kill', own.id]);
         await real.runOk(['wait', own.id]);
         expect(await engine.inspectContainer(own.id)).toMatchObject({ running: false });
@@ -104,12 +101,9 @@ describe.each<EngineKind>(['docker', 'podman'])('%s', (kind) => {
         });
       });
 
-      it('runs as the user and with the environment it is given', async () => {
-        const done = await finish(['sh', '-c', 'id -un; echo "$A"'], Buffer.alloc(0), {
-          user: 'dev',
-          env: { A: 'b = c' },
-        });
-        expect(done.stdout.toString()).toBe('dev\nb = c\n');
+      it('runs as the user it is given', async () => {
+        const done = await finish(['id', '-un'], Buffer.alloc(0), { user: 'dev' });
+        expect(done.stdout.toString()).toBe('dev\n');
       });
 
       it('fails a command that is not there', async () => {
@@ -235,7 +229,7 @@ requireSystem('docker')('finding the Docker engine', () => {
 
   it('speaks to the socket that DOCKER_HOST names', async () => {
     const { engine, info } = await opened(real.env);
-    expect(engine.way).toBe('api');
+    expect(engine).toBeInstanceOf(ApiEngine);
     expect(info).toMatchObject({ id: container.id });
   });
 
@@ -243,7 +237,7 @@ requireSystem('docker')('finding the Docker engine', () => {
     const { DOCKER_HOST: host, ...others } = real.env;
     const env = { ...others, DOCKER_CONFIG: await tempDir() };
     await real.runOk(['context', 'create', 'mine', '--docker', `host=${host}`], { env });
-    const expected = { engine: { way: 'api', socketPath: real.socketPath } };
+    const expected = { engine: { socketPath: real.socketPath } };
     expect(await opened({ ...env, DOCKER_CONTEXT: 'mine' })).toMatchObject(expected);
     await real.runOk(['context', 'use', 'mine'], { env: { ...env, DOCKER_HOST: '' } });
     expect(await opened(env)).toMatchObject(expected);
@@ -260,7 +254,7 @@ requireSystem('docker')('finding the Docker engine', () => {
     onTestFinished(() => void relay.close());
     const host = `tcp://127.0.0.1:${(relay.address() as AddressInfo).port}`;
     const { engine, info } = await opened({ ...real.env, DOCKER_HOST: host });
-    expect(engine.way).toBe('command');
+    expect(engine).toBeInstanceOf(CommandEngine);
     expect(info).toMatchObject({ id: container.id });
   });
 
@@ -270,9 +264,8 @@ requireSystem('docker')('finding the Docker engine', () => {
     const byCommand = await opened(env).catch((error: unknown) => error);
     expect(byCommand).toMatchObject({ code: 'ENGINE_UNREACHABLE' });
     expect(byCommand).not.toMatchObject(noSocket);
-    await expect(openContainer('docker', container.name, { env, way: 'api' })).rejects.toMatchObject(
-      noSocket,
-    );
+    const byApi = new ApiEngine('docker', env.DOCKER_HOST.replace('unix://', ''));
+    await expect(byApi.inspectContainer(container.name)).rejects.toMatchObject(noSocket);
   });
 
   it('says that the command is missing', async () => {

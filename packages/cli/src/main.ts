@@ -14,8 +14,8 @@ import { VERSION } from './version.ts';
 type Run = (command: ParsedCommand) => Promise<number>;
 
 /**
- * Each command's code. What is large is loaded when it is called; for the rest, one file more would take
- * longer to load than the code that is in it.
+ * Each command's code. Only the large ones are files of their own, loaded when they are called: for a small
+ * one, opening another file would take longer than loading its code.
  */
 const RUNNERS: Readonly<Record<CommandName, () => { run: Run } | Promise<{ run: Run }>>> = {
   up: () => up,
@@ -55,19 +55,19 @@ function report(thrown: unknown, verbose: boolean): number {
     'something unforeseen happened',
     'Run it again with --verbose.',
   );
-  // Other programs' words and a person's own may have line ends in them; an error is one line.
+  // An error is one line; what it quotes from other programs or from the person may hold line ends.
   process.stderr.write(`gpg-bridge: ${error.message.replace(/[\x00-\x1f\x7f]+/g, ' ')}\n`);
   if (verbose) process.stderr.write(`${error.code}\n${error.stack}\n${error.cause ?? ''}\n`);
   return error.exitStatus;
 }
 
-// Whoever read our output may stop doing so (`gpg-bridge log X | head`).
+// The reader of a pipe may close it (`gpg-bridge log X | head`).
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit();
 });
 
-// A bridge in the foreground goes on when nobody reads what it says.
+// A bridge in the foreground goes on when its standard error is closed.
 process.stderr.on('error', () => {});
 
 const words = process.argv.slice(2);

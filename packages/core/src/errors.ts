@@ -2,7 +2,7 @@
  * Every error a person can meet. The code is stable: scripts and the other end of a carrier match on
  * it, never on the words. `exit` is the command line's exit status for it.
  */
-export const ERROR_CODES = {
+const ERROR_CODES = {
   // wrong usage
   USAGE: { exit: 2 },
   INTERNAL: { exit: 1 },

@@ -15,6 +15,12 @@ export class LogBook {
     return this.entries.map(({ message }) => message).join('\n');
   }
 
+  /** Sessions of an AgentProxy that are open, as its debug lines tell. */
+  get openSessions(): number {
+    const count = (pattern: RegExp) => this.entries.filter(({ message }) => pattern.test(message)).length;
+    return count(/^session \S+: connecting$/) - count(/^session \S+: ended$/);
+  }
+
   /** Resolves when `count` messages match. */
   said(pattern: RegExp, count = 1): Promise<void> {
     return new Promise((resolve) => {

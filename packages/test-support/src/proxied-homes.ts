@@ -1,5 +1,5 @@
 import { AgentProxy, type AgentProxyConfig, type AgentProxyDeps } from '@gpg-bridge/core/host/agent-proxy';
-import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-line';
+import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
 import {
   type RequestProxyConfig,
   type RequestProxyDeps,
@@ -15,6 +15,8 @@ export interface ProxiedHomes {
   target: GnupgHome;
   agentProxy: AgentProxy;
   requestProxy: RequestProxyInstance;
+  /** Clients of the target's socket at this moment. */
+  clients(): number;
   /** What either proxy logged, at every level. */
   book: LogBook;
   /** Payload that crossed the bridge: data lines of either side, hashes, descriptions of keys. */
@@ -44,8 +46,16 @@ export async function joinHomes(options: JoinOptions = {}): Promise<ProxiedHomes
     { env: host.env, logCallback, ...options.agentConfig },
     options.agentDeps,
   );
+  let clients = 0;
   const requestProxy = await startRequestProxy(
-    { env: target.env, logCallback, ...options.requestConfig },
+    {
+      env: target.env,
+      logCallback,
+      onSessionsChanged: (open) => {
+        clients = open;
+      },
+      ...options.requestConfig,
+    },
     {
       ...options.requestDeps,
       commandExecutor: tapped(options.requestDeps?.commandExecutor ?? agentProxy, payload),
@@ -56,6 +66,7 @@ export async function joinHomes(options: JoinOptions = {}): Promise<ProxiedHomes
     target,
     agentProxy,
     requestProxy,
+    clients: () => clients,
     book,
     payload,
     async shareKeys() {

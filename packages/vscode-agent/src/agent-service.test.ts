@@ -1,14 +1,16 @@
 import { fakeMemento } from '@gpg-bridge/test-support/fake-vscode';
 import { describe, expect, it } from 'vitest';
 import { AgentService } from './agent-service.ts';
-import { type Answer, Consent } from './consent.ts';
+import { Consent, type ConsentAnswer } from './consent.ts';
 import type { Remote } from './remote-authority.ts';
 
 const REMOTE: Remote = { authority: 'ssh-remote+build1', label: 'SSH: build1' };
 const DENIED = expect.objectContaining({ code: 'CONSENT_DENIED' });
 
 /** A service before a proxy that writes down what reaches it. */
-function setUp(person: { answer?: Answer | undefined; remote?: Remote | undefined; chosen?: string[] } = {}) {
+function setUp(
+  person: { answer?: ConsentAnswer | undefined; remote?: Remote | undefined; chosen?: string[] } = {},
+) {
   const { answer, remote, chosen } = {
     answer: 'allow' as const,
     remote: REMOTE,

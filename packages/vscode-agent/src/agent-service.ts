@@ -1,8 +1,8 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
+import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import type { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
-import type { KeyFilter } from '@gpg-bridge/core/host/public-keys';
-import type { ExportedKeys, HostFacts, Permission, WantedKeys } from '@gpg-bridge/vscode-shared/contract';
+import type { ExportedKeys, HostFacts, KeyRequest, Permission } from '@gpg-bridge/vscode-shared/contract';
 import { PrivateKeyWatch } from '@gpg-bridge/vscode-shared/private-key-watch';
 import type { Consent, Standing } from './consent.ts';
 import type { Remote } from './remote-authority.ts';
@@ -12,10 +12,10 @@ type Proxy = Pick<
   'connectAgent' | 'sendCommands' | 'disconnectAgent' | 'exportPublicKeys' | 'stop'
 >;
 
-/** What the service does its work with. */
+/** What the service needs from the extension. */
 export interface AgentServiceOptions {
   version: string;
-  /** Makes the way to the host's gpg-agent, with the settings of that moment. */
+  /** Makes a proxy to the host's gpg-agent with the present settings. */
   createProxy(): Proxy;
   consent: Consent;
   /** The remote of this window; undefined in a local one. */
@@ -95,14 +95,14 @@ export class AgentService {
   }
 
   /** The public keys a remote wants; with `choose` those that the person picks. */
-  async exportPublicKeys(wanted: WantedKeys): Promise<ExportedKeys> {
+  async exportPublicKeys(wanted: KeyRequest): Promise<ExportedKeys> {
     const remote = await this.#admitted();
     if (wanted !== 'choose') return this.#proxy.exportPublicKeys(asFilter(wanted));
     const chosen = await this.#options.chooseKeys(remote);
     return { ...(await this.#proxy.exportPublicKeys(chosen ?? 'none')), chosen };
   }
 
-  /** Says which version this is and what the remote may do; a remote that is starting also learns what it must not listen on. */
+  /** The version, and what the remote may do; for a remote that is starting, also the sockets it must not listen on. */
   async checkVersion(remoteVersion?: string): Promise<HostFacts> {
     const sockets = remoteVersion === undefined ? [] : await this.#options.hostSockets();
     return { version: this.#options.version, permission: this.#permission(), sockets };
@@ -132,7 +132,7 @@ export class AgentService {
   }
 }
 
-/** What a remote asked for, once it is known to be something that can be asked for. */
+/** Checks what a remote asked for: VS Code passes on anything. */
 function asFilter(wanted: unknown): KeyFilter {
   if (wanted === 'pairs' || wanted === 'all') return wanted;
   if (Array.isArray(wanted) && wanted.every((name) => typeof name === 'string')) return wanted;

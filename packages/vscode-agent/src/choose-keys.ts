@@ -1,11 +1,11 @@
+import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
-import type { HostKey } from './host-keys.ts';
 import type { Remote } from './remote-authority.ts';
 
 /** Lets the person pick which public keys a remote gets; undefined when they closed the list. */
 export async function chooseKeys(
   vs: Pick<VsCode, 'window'>,
-  keys: Promise<HostKey[]>,
+  keys: Promise<ListedKey[]>,
   { label }: Remote,
 ): Promise<string[] | undefined> {
   const items = keys.then((list) =>

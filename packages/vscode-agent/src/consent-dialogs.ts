@@ -1,8 +1,8 @@
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
-import type { Answer, ConsentDialogs } from './consent.ts';
+import type { ConsentAnswer, ConsentDialogs } from './consent.ts';
 import type { Remote } from './remote-authority.ts';
 
-const ANSWERS: Readonly<Record<string, Answer>> = {
+const ANSWERS: Readonly<Record<string, ConsentAnswer>> = {
   Allow: 'allow',
   'Only now': 'only-now',
   Never: 'never',

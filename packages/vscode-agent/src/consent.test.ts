@@ -1,13 +1,13 @@
 import { fakeMemento } from '@gpg-bridge/test-support/fake-vscode';
 import { describe, expect, it } from 'vitest';
-import { type Answer, Consent } from './consent.ts';
+import { Consent, type ConsentAnswer } from './consent.ts';
 
 const BUILD1 = { authority: 'ssh-remote+build1', label: 'SSH: build1' };
 const BUILD2 = { authority: 'ssh-remote+build2', label: 'SSH: build2' };
 const DENIED = expect.objectContaining({ code: 'CONSENT_DENIED' });
 
 /** Consent with a person who answers as the test says. */
-function setUp(answer?: Answer, store = fakeMemento()) {
+function setUp(answer?: ConsentAnswer, store = fakeMemento()) {
   const person = {
     answer,
     confirmsAlways: false,

@@ -3,25 +3,25 @@ import type { Memento } from 'vscode';
 import type { Remote } from './remote-authority.ts';
 
 /** What a person can answer when a remote asks for the first time. */
-export type Answer = 'allow' | 'only-now' | 'never';
+export type ConsentAnswer = 'allow' | 'only-now' | 'never';
 
 /** How a remote stands: an answer, or `ask` while there is none. */
-export type Standing = Answer | 'ask';
+export type Standing = ConsentAnswer | 'ask';
 
 /** One remote that the person has decided about. */
 export interface Decision extends Remote {
-  answer: Answer;
+  answer: ConsentAnswer;
 }
 
 /** The questions that only a person on the host can answer. */
 export interface ConsentDialogs {
   /** Undefined when the dialog was closed without an answer. */
-  ask(remote: Remote): Promise<Answer | undefined>;
+  ask(remote: Remote): Promise<ConsentAnswer | undefined>;
   /** Whether every remote may really use the keys, as the setting says. */
   confirmAlways(): Promise<boolean>;
 }
 
-/** What consent is kept in and asked with. */
+/** Where answers are kept, and how the person is asked. */
 export interface ConsentOptions {
   store: Memento;
   dialogs: ConsentDialogs;
@@ -80,7 +80,7 @@ export class Consent {
   }
 
   /** Keeps an answer that the person gave, in place of an earlier one. */
-  async decide(remote: Remote, answer: Answer): Promise<void> {
+  async decide(remote: Remote, answer: ConsentAnswer): Promise<void> {
     const { authority, label } = remote;
     this.#closedAt.delete(authority);
     this.#onlyNow.delete(authority);
@@ -106,7 +106,7 @@ export class Consent {
     this.#options.onChanged?.();
   }
 
-  /** The confirmation counts as long as the setting stays. */
+  /** Once the setting is changed back, its confirmation does not count any more. */
   #forgetAlways(): void {
     const { always, store } = this.#options;
     if (!always() && store.get(ALWAYS_KEY, false)) void store.update(ALWAYS_KEY, undefined);

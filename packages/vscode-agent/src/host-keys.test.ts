@@ -1,6 +1,6 @@
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { listHostKeys, parseKeys } from './host-keys.ts';
+import { listHostKeys } from './host-keys.ts';
 
 describe('listHostKeys', () => {
   it("lists what a real gpg has, one's own keys first, with the keygrips of all subkeys", async () => {
@@ -33,18 +33,5 @@ describe('listHostKeys', () => {
     await expect(listHostKeys({ gpgBinDir: '/nowhere' })).rejects.toThrow(
       expect.objectContaining({ code: 'GPG_MISSING' }),
     );
-  });
-});
-
-describe('parseKeys', () => {
-  it('ignores what belongs to no key, and what has no fingerprint', () => {
-    expect(
-      parseKeys('tru::1:2:3\nfpr:::::::::AAAA:\npub:u:256:22:B:1::::::\nuid:u::::1::X::No print:\n'),
-    ).toEqual([]);
-  });
-
-  it('shows no control character of a user ID', () => {
-    const listing = 'pub:u:\nfpr:::::::::F1:\nuid:u::::1::X::Zoë\\x0a\\x3a\\x1b[2J <e@x>:\n';
-    expect(parseKeys(listing)[0]?.userId).toBe('Zoë\uFFFD:\uFFFD[2J <e@x>');
   });
 });

@@ -4,7 +4,7 @@ import type { QuickPickItem } from 'vscode';
 import { Consent } from './consent.ts';
 import { consentDialogs } from './consent-dialogs.ts';
 import { HostMenu } from './menu.ts';
-import { RecentOperations } from './operations.ts';
+import { RecentOperations } from './recent-operations.ts';
 
 const HERE = { authority: 'ssh-remote+build1', label: 'SSH: build1' };
 const GRIP = 'A'.repeat(40);

@@ -1,8 +1,8 @@
+import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
 import type { HostMenuPage } from '@gpg-bridge/vscode-shared/contract';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
-import type { Answer, Consent, ConsentDialogs, Decision } from './consent.ts';
-import type { HostKey } from './host-keys.ts';
-import { describeOperation, type RecentOperations } from './operations.ts';
+import type { Consent, ConsentAnswer, ConsentDialogs, Decision } from './consent.ts';
+import { describeOperation, type RecentOperations } from './recent-operations.ts';
 import type { Remote } from './remote-authority.ts';
 
 /** What the host's menu shows and changes. */
@@ -16,16 +16,16 @@ export interface HostMenuOptions {
   start(): void;
   stop(): Promise<void>;
   showLog(): void;
-  listKeys(): Promise<HostKey[]>;
+  listKeys(): Promise<ListedKey[]>;
 }
 
-const ANSWER_WORDS: Readonly<Record<Answer, string>> = {
+const ANSWER_WORDS: Readonly<Record<ConsentAnswer, string>> = {
   allow: 'Allowed',
   'only-now': 'Allowed until this window is closed',
   never: 'Never allowed',
 };
 
-const ANSWER_ICONS: Readonly<Record<Answer, string>> = {
+const ANSWER_ICONS: Readonly<Record<ConsentAnswer, string>> = {
   allow: '$(check)',
   'only-now': '$(watch)',
   never: '$(circle-slash)',
@@ -88,14 +88,14 @@ export class HostMenu {
   }
 
   /** Everything that was decided, and this window's remote in any case. */
-  #remotes(): (Remote & { answer?: Answer })[] {
+  #remotes(): (Remote & { answer?: ConsentAnswer })[] {
     const decisions: (Remote & Partial<Decision>)[] = this.options.consent.decisions();
     const here = this.options.remote();
     const known = !here || decisions.some((decision) => decision.authority === here.authority);
     return known ? decisions : [here, ...decisions];
   }
 
-  async #change(remote: Remote & { answer?: Answer }, consent: Consent): Promise<void> {
+  async #change(remote: Remote & { answer?: ConsentAnswer }, consent: Consent): Promise<void> {
     const { vs, dialogs } = this.options;
     const { answer, authority, label } = remote;
     const items = [
@@ -124,8 +124,8 @@ export class HostMenu {
       );
       return;
     }
-    // Without its name a key is still told by its keygrip.
-    const keys = await listKeys().catch((): HostKey[] => []);
+    // If the keys can't be listed, operations show the keygrip instead of a name.
+    const keys = await listKeys().catch((): ListedKey[] => []);
     const items = list.map((operation) => ({
       label: `${operation.outcome === 'ok' ? '$(check)' : '$(warning)'} ${describeOperation(operation)}`,
       description: new Date(operation.startedAt).toLocaleTimeString(),
@@ -136,7 +136,7 @@ export class HostMenu {
   }
 }
 
-function nameOf(keygrip: string | undefined, keys: readonly HostKey[]): string {
+function nameOf(keygrip: string | undefined, keys: readonly ListedKey[]): string {
   if (keygrip === undefined) return '';
   const key = keys.find((candidate) => candidate.keygrips.includes(keygrip));
   return key ? key.userId : `key ${keygrip}`;

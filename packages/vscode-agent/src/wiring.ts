@@ -1,14 +1,14 @@
 import { describeError } from '@gpg-bridge/core/assuan/error-codes';
 import type { Operation } from '@gpg-bridge/core/assuan/observer';
+import { purposeOf } from '@gpg-bridge/core/assuan/private-key-commands';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { launchAgent } from '@gpg-bridge/core/gnupg/gpgconf';
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
-import { HOST_COMMANDS, HOST_MENU, reply, type WantedKeys } from '@gpg-bridge/vscode-shared/contract';
+import { HOST_COMMANDS, HOST_MENU, type KeyRequest, reply } from '@gpg-bridge/vscode-shared/contract';
 import { logTo } from '@gpg-bridge/vscode-shared/log-channel';
-import { purposeOf } from '@gpg-bridge/vscode-shared/private-key-watch';
 import type { Context, VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import { AgentService } from './agent-service.ts';
 import { chooseKeys } from './choose-keys.ts';
@@ -16,7 +16,7 @@ import { Consent } from './consent.ts';
 import { consentDialogs } from './consent-dialogs.ts';
 import { listHostKeys } from './host-keys.ts';
 import { HostMenu } from './menu.ts';
-import { RecentOperations } from './operations.ts';
+import { RecentOperations } from './recent-operations.ts';
 import { remoteOf } from './remote-authority.ts';
 import { showWaitingNotice } from './waiting-notice.ts';
 
@@ -89,7 +89,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
     registerCommand(HOST_COMMANDS.disconnectAgent, (sessionId: string) =>
       reply(() => service.disconnectAgent(sessionId)),
     ),
-    registerCommand(HOST_COMMANDS.exportPublicKeys, (wanted: WantedKeys) =>
+    registerCommand(HOST_COMMANDS.exportPublicKeys, (wanted: KeyRequest) =>
       reply(() => service.exportPublicKeys(wanted)),
     ),
     registerCommand(HOST_COMMANDS.checkVersion, (remoteVersion?: string) =>

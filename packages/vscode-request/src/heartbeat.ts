@@ -10,7 +10,7 @@ export interface HeartbeatOptions {
   deadlineMs: number;
 }
 
-/** Unanswered pings are kept by VS Code until the connection is back: only so many are sent. */
+/** VS Code queues pings while the connection is down, and delivers all of them later, so their number is bounded. */
 const MOST_UNANSWERED = 8;
 
 /** Tells whether the host's end of the carrier is alive. */
@@ -23,7 +23,7 @@ export class Heartbeat {
     this.#options = options;
   }
 
-  /** Whether the host answers within the deadline, be it to an earlier ping. */
+  /** Whether the host answers within the deadline; the answer to an earlier ping counts, too. */
   isAlive(signal: AbortSignal): Promise<boolean> {
     return this.#answer(this.#options.deadlineMs, signal);
   }
@@ -31,7 +31,7 @@ export class Heartbeat {
   /** Returns when the host answers again, or `signal` ends the wait. */
   async untilAlive(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !(await this.#answer(this.#options.everyMs, signal))) {
-      // Pings go on being unanswered, or refused at once: a host without the extension does that.
+      // A host without the extension refuses pings at once, so there is a pause between two.
       await rest(this.#options.everyMs, signal);
     }
   }

@@ -1,13 +1,13 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
-import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-line';
+import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
 import {
   type ExportedKeys,
   HOST_COMMANDS,
   type HostFacts,
+  type KeyRequest,
   type Permission,
   type Reply,
   unwrap,
-  type WantedKeys,
 } from '@gpg-bridge/vscode-shared/contract';
 import { PrivateKeyWatch } from '@gpg-bridge/vscode-shared/private-key-watch';
 import { assertCompatible } from '@gpg-bridge/vscode-shared/versions';
@@ -43,7 +43,7 @@ export class Host implements CommandExecutor {
   }
 
   /** Public keys of the host. */
-  exportPublicKeys(wanted: WantedKeys): Promise<ExportedKeys> {
+  exportPublicKeys(wanted: KeyRequest): Promise<ExportedKeys> {
     return this.#call('exportPublicKeys', wanted);
   }
 
@@ -73,7 +73,7 @@ export class Host implements CommandExecutor {
 
 /** A command that fails without a reply never reached the host's extension. */
 function carrierFailed(command: string, cause: unknown): BridgeError {
-  // The words are VS Code's own; it has no code for it.
+  // VS Code gives no code for this; the message is the only way to tell.
   if (cause instanceof Error && cause.message.includes(`'${command}' not found`)) {
     return new BridgeError('HOST_EXTENSION_MISSING', {
       what: "can't reach the keys of your computer",

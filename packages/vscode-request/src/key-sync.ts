@@ -1,8 +1,9 @@
+import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { importPublicKeys } from '@gpg-bridge/core/remote/keyring';
-import type { WantedKeys } from '@gpg-bridge/vscode-shared/contract';
+import type { KeyRequest } from '@gpg-bridge/vscode-shared/contract';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { Host } from './host.ts';
 
@@ -26,7 +27,7 @@ export interface SyncResult {
 const SETTING = 'autoSyncPublicKeys';
 const ALWAYS_THESE = 'Always Copy These';
 
-/** How the host's answer becomes a result: with a progress notification, or quietly. */
+/** Runs the copying inside a progress notification, or without one. */
 type Around = <T>(work: () => Promise<T>) => Thenable<T>;
 
 /** Copies public keys of the host into the remote's keyring. */
@@ -46,7 +47,7 @@ export class KeySync {
   /** Asks which keys, copies them and says what became of them. */
   async ask(): Promise<void> {
     const { vs } = this.options;
-    const items: { label: string; description: string; wanted: WantedKeys }[] = [
+    const items: { label: string; description: string; wanted: KeyRequest }[] = [
       { label: '$(key) Your own keys', description: 'those you can sign and decrypt with', wanted: 'pairs' },
       { label: '$(organization) All public keys', description: 'your whole keyring', wanted: 'all' },
       { label: '$(list-selection) Choose keys…', description: 'from a list', wanted: 'choose' },
@@ -68,7 +69,7 @@ export class KeySync {
   }
 
   /** Undefined when the person closed the list of keys. */
-  async #sync(wanted: WantedKeys, around: Around): Promise<SyncResult | undefined> {
+  async #sync(wanted: KeyRequest, around: Around): Promise<SyncResult | undefined> {
     // While a person picks from a list nothing is being copied.
     const picked = wanted === 'choose' ? await this.options.host.exportPublicKeys(wanted) : undefined;
     if (picked && !picked.chosen) return undefined;
@@ -85,7 +86,7 @@ export class KeySync {
     });
   }
 
-  #setting(): 'pairs' | 'all' | 'none' | string[] {
+  #setting(): KeyFilter {
     const value = this.options.vs.workspace.getConfiguration('gpgBridgeRequest').get<unknown>(SETTING);
     if (value === 'all' || value === 'none') return value;
     return Array.isArray(value) ? value.map(String) : 'pairs';

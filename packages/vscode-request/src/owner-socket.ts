@@ -18,7 +18,7 @@ export interface OwnerInfo {
   window: string;
 }
 
-/** What is at the owner's socket: nobody, the remains of somebody, or an owner to stay connected with. */
+/** What is at the owner's path: nothing, the socket of a window that is gone, or a living owner. */
 export type OwnerLookup =
   | { found: 'nobody' }
   | { found: 'gone'; identity: SocketIdentity }
@@ -44,7 +44,7 @@ export async function findOwner(path: string, timeoutMs: number): Promise<OwnerL
   return { found: 'owner', info, ended, leave: () => socket.destroy() };
 }
 
-/** Undefined when nobody listens, or for so long that nobody will. */
+/** Undefined when nobody listens, or the listener has not accepted in time. */
 async function connect(path: string, timeoutMs: number): Promise<Socket | undefined> {
   try {
     return await connectTo(path, timeoutMs);
@@ -77,7 +77,7 @@ async function connectTo(path: string, timeoutMs: number): Promise<Socket> {
   }
 }
 
-/** A listener that was killed, one that went meanwhile, and one that has stopped accepting. */
+/** A listener that was killed, one that closed meanwhile, and one that has stopped accepting. */
 const ABANDONED = new Set(['ECONNREFUSED', 'ENOENT', 'EAGAIN']);
 
 function isSocket(path: string): boolean {
@@ -92,7 +92,7 @@ function readOwnerInfo(socket: Socket, timeoutMs: number): Promise<OwnerInfo | u
       clearTimeout(timer);
       resolve(info);
     };
-    // The listener stays: without one the socket would never notice its end.
+    // The listener is never removed: a socket that is not read does not notice its end.
     socket.setEncoding('utf8').on('data', (text: string) => {
       if (line.length > LONGEST_INFO || line.includes('\n')) return;
       line += text;

@@ -8,7 +8,7 @@ import { findOwner, type OwnerInfo, OwnerSocket } from './owner-socket.ts';
  */
 export type Role = { is: 'owner' } | { is: 'sharing'; owner: OwnerInfo } | { is: 'cut-off' } | { is: 'out' };
 
-/** What ownership is about. */
+/** What a window needs to take part. */
 export interface OwnershipOptions {
   /** Where owners of this remote's gpg socket are found: `S.gpg-bridge` beside it. */
   path: string;

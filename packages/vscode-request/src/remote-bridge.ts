@@ -55,7 +55,7 @@ export class RemoteBridge {
     this.#options = options;
   }
 
-  /** How things stand. */
+  /** The present situation, as the status bar shows it. */
   get situation(): Situation {
     return this.#situation;
   }
@@ -100,7 +100,7 @@ export class RemoteBridge {
     this.#options.onError(failure, automatic);
   }
 
-  /** Something worked that may have failed before. */
+  /** Clears an error that is shown, after something worked again. */
   recover(): void {
     this.#told = undefined;
     if (this.#situation.error) this.#update({ error: undefined });
@@ -160,7 +160,7 @@ export class RemoteBridge {
     await this.#firstRole(ownership);
   }
 
-  /** Rejects with what kept this window from any role. */
+  /** Returns when the window has its first role; rejects with what kept it from one. */
   async #firstRole(ownership: Ownership): Promise<void> {
     const ended = ownership.run();
     const settled = new Promise<void>((resolve) => {
@@ -187,7 +187,7 @@ export class RemoteBridge {
     if (role.is === 'owner') this.#options.onOwner();
   }
 
-  /** The host, noting whether sessions can be had. */
+  /** The host's commands; a session that opens or fails to open updates the status. */
   #reportingExecutor() {
     const { host } = this.#options;
     return {

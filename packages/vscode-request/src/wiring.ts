@@ -39,7 +39,7 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
     mayHideOwnKeys: () => askToHideOwnKeys(vs, context),
     onSituation: (situation) => showSituation(vs, item, situation),
     onError: (error, automatic) => {
-      // What nobody asked for is left to the status bar, unless an extension has to be updated.
+      // A failed automatic start shows in the status bar alone, unless an extension has to be installed or updated.
       if (!automatic || EXTENSION_ERRORS.has(error.code)) void explainError(vs, error, showLog);
     },
     onOwner: () => {
@@ -115,7 +115,7 @@ async function askToHideOwnKeys(vs: VsCode, { globalState }: Context): Promise<b
 
 /** Errors that one of the two extensions' pages in the Extensions view helps with. */
 const EXTENSION_ERRORS: ReadonlySet<ErrorCode> = new Set(['HOST_EXTENSION_MISSING', 'VERSION_MISMATCH']);
-/** Errors that the person answers for, in the list of what is allowed. */
+/** Errors that the person can resolve in the list of what is allowed. */
 const CONSENT_ERRORS: ReadonlySet<ErrorCode> = new Set(['CONSENT_DENIED']);
 
 async function explainError(vs: VsCode, error: BridgeError, showLog: () => void): Promise<void> {

@@ -1,5 +1,6 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
+import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 
 /** The commands of the host's extension that the remote's extension calls; no person does. */
 export const HOST_COMMANDS = {
@@ -16,8 +17,8 @@ export const HOST_MENU = 'gpg-bridge-agent.showStatus';
 /** The pages of the host's menu. */
 export type HostMenuPage = 'allowed' | 'operations';
 
-/** Which public keys are wanted; with `choose` the person on the host picks them from a list. */
-export type WantedKeys = 'pairs' | 'all' | 'choose' | string[];
+/** Which public keys a remote asks for; with `choose` the person on the host picks them from a list. */
+export type KeyRequest = KeyFilter | 'choose';
 
 /** The public keys that came of it, in base64. */
 export interface ExportedKeys {

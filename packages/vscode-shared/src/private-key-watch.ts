@@ -1,21 +1,7 @@
-/** The commands that use a private key, and so may wait for a PIN, a passphrase or a touch. */
-const PRIVATE_KEY_COMMANDS = {
-  PKSIGN: 'a signature',
-  PKDECRYPT: 'a decryption',
-  PKAUTH: 'an authentication',
-} as const;
+import { PERSON_WAITS_AFTER_MS, purposeOf } from '@gpg-bridge/core/assuan/private-key-commands';
 
-/** What a private-key command is for, in a person's words. */
-export function purposeOf(command: string): string | undefined {
-  return Object.hasOwn(PRIVATE_KEY_COMMANDS, command)
-    ? PRIVATE_KEY_COMMANDS[command as keyof typeof PRIVATE_KEY_COMMANDS]
-    : undefined;
-}
-
-/** How long a private-key command may take before a person is probably being waited for. */
-const PATIENCE_MS = 1_000;
-
-interface Watched {
+/** An exchange with a private key that has no answer yet. */
+interface PendingExchange {
   purpose: string;
   timer?: NodeJS.Timeout | undefined;
   settle?: (() => void) | undefined;
@@ -26,12 +12,12 @@ interface Watched {
  * not the end of it: the command goes on when the inquired data has been sent.
  */
 export class PrivateKeyWatch {
-  readonly #sessions = new Map<string, Watched>();
+  readonly #sessions = new Map<string, PendingExchange>();
 
   /** `onWaiting` is told the purpose, and returns what to call when the wait is over. */
   constructor(
     readonly onWaiting: (purpose: string) => () => void,
-    readonly patienceMs = PATIENCE_MS,
+    readonly patienceMs = PERSON_WAITS_AFTER_MS,
   ) {}
 
   /** Runs one exchange of a session under watch. */
@@ -42,19 +28,19 @@ export class PrivateKeyWatch {
   ): Promise<{ response: string }> {
     const purpose = purposeOf(commandOf(block)) ?? this.#sessions.get(sessionId)?.purpose;
     if (purpose === undefined) return send();
-    const watched: Watched = { purpose };
-    watched.timer = setTimeout(() => {
-      watched.settle = this.onWaiting(purpose);
+    const pending: PendingExchange = { purpose };
+    pending.timer = setTimeout(() => {
+      pending.settle = this.onWaiting(purpose);
     }, this.patienceMs);
-    this.#sessions.set(sessionId, watched);
+    this.#sessions.set(sessionId, pending);
     let inquires = false;
     try {
       const answer = await send();
       inquires = /(^|\n)INQUIRE[^\n]*\n$/.test(answer.response.slice(-LINE_BYTES));
       return answer;
     } finally {
-      clearTimeout(watched.timer);
-      watched.settle?.();
+      clearTimeout(pending.timer);
+      pending.settle?.();
       if (!inquires) this.#sessions.delete(sessionId);
     }
   }
@@ -65,7 +51,7 @@ export class PrivateKeyWatch {
   }
 }
 
-/** No Assuan line is longer, its LF and a CR included. */
+/** The longest Assuan line, with CR and LF. */
 const LINE_BYTES = 1_002;
 
 /** The command word of a block; empty for the data of an inquiry. */

@@ -1,8 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
-import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
-import { exportPublicKeys, type KeyFilter } from '@gpg-bridge/core/host/public-keys';
-import type { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
+import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
+import { exportPublicKeys } from '@gpg-bridge/core/host/public-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
 import type { MuxerStats } from '@gpg-bridge/core/mux/muxer';
@@ -11,20 +10,14 @@ import { serveSockets } from '@gpg-bridge/core/remote/serve-sockets';
 import { WireOperations } from '@gpg-bridge/core/remote/wire-operations';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { printable } from '@gpg-bridge/core/text/escape';
-import { launcherCommand } from '@gpg-bridge/socket-server';
+import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
-import type { RuntimeName } from '../manager/types.ts';
 import type { Target } from '../targets/target.ts';
 import { serveGpgStream } from './gpg-session.ts';
+import type { HostAgents } from './host-agents.ts';
 import type { Journal } from './journal.ts';
 import { serveSshStream } from './ssh-session.ts';
 import { type StartedServer, startServer } from './start-server.ts';
-
-/** The host's agents; one that is absent is not bridged. */
-export interface Agents {
-  gpg?: HostGpgAgent | undefined;
-  ssh?: HostSshAgent | undefined;
-}
 
 /** What a bridge joins, and how. */
 export interface BridgeParts {
@@ -32,13 +25,13 @@ export interface BridgeParts {
   /** The launcher for this runtime, if it runs in the target already. */
   launched?: ExecStream | undefined;
   /** The host's agents, which are looked for while the target starts its runtime. */
-  agents: Promise<Agents> | Agents;
+  agents: Promise<HostAgents> | HostAgents;
   sshKeys?: readonly string[] | undefined;
   /** Which public keys the target gets; absent if it gets no gpg-agent. */
   keys?: KeyFilter | undefined;
   /** The environment of the host's gpg, if not this process's own. */
   hostEnv?: NodeJS.ProcessEnv | undefined;
-  runtime?: RuntimeName | undefined;
+  runtime?: Runtime | undefined;
   takeover?: boolean | undefined;
   journal: Journal;
   log: LogCallback;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Journal, type JournalEntry, type PendingEntry } from './journal.ts';
+import { Journal, type JournalEntry, type JournaledSession } from './journal.ts';
 
 function journal() {
   const recorded: JournalEntry[] = [];
@@ -52,10 +52,10 @@ describe('Journal', () => {
   it('knows which operation has waited for a person the longest', () => {
     const { book } = journal();
     const now = 1_000_000;
-    const session = (pending: PendingEntry | undefined) => {
-      const watched = { pending: () => pending };
-      book.begin(watched);
-      return watched;
+    const session = (pending: JournaledSession['pending']) => {
+      const open = { pending };
+      book.begin(open);
+      return open;
     };
     session(undefined);
     session({ command: 'PKSIGN', startedAt: now - 999 }); // just asked

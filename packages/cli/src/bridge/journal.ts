@@ -1,4 +1,5 @@
-import type { Operation } from '@gpg-bridge/core/assuan/observer';
+import type { Operation, PendingOperation } from '@gpg-bridge/core/assuan/observer';
+import { PERSON_WAITS_AFTER_MS, usesPrivateKey } from '@gpg-bridge/core/assuan/private-key-commands';
 
 /** One thing that was asked of the host's keys. */
 export interface JournalEntry {
@@ -13,26 +14,20 @@ export interface JournalEntry {
   durationMs: number;
 }
 
-/** An operation that has no answer yet. */
-export interface PendingEntry {
-  command: string;
-  key?: string;
-  startedAt: number;
+/** A session that is open, as far as the journal looks at it. */
+export interface JournaledSession {
+  /** What its client waits for, if it waits. */
+  readonly pending: PendingOperation | undefined;
 }
 
-/** What one session shows of itself while it runs. */
-export interface Watched {
-  pending(): PendingEntry | undefined;
-}
-
-/** Who wants to know when sessions come and go. */
+/** Is told when sessions begin and when the last one has ended. */
 export interface SessionWatcher {
   began(): void;
   /** The last one has ended. */
   quiet(): void;
 }
 
-/** gpg's small talk: twelve of these go with every signature, and none of them uses a key. */
+/** Commands that use no key; gpg sends a dozen of them with every signature. */
 const SMALL_TALK: ReadonlySet<string> = new Set([
   'RESET',
   'OPTION',
@@ -50,15 +45,10 @@ const SMALL_TALK: ReadonlySet<string> = new Set([
   'GETEVENTCOUNTER',
 ]);
 
-/** Operations for which gpg-agent may ask a person: a PIN, a passphrase, a touch. */
-const ASKS_PERSON: ReadonlySet<string> = new Set(['PKSIGN', 'PKDECRYPT', 'PKAUTH', 'sign']);
-/** An answer that takes longer than this most likely waits for somebody. */
-const WAITING_AFTER_MS = 1_000;
-
-/** Knows what the open sessions wait for, and what was asked last. */
+/** The record of operations, and what the open sessions wait for now. */
 export class Journal {
   lastOperation: JournalEntry | undefined;
-  readonly #watched = new Set<Watched>();
+  readonly #sessions = new Set<JournaledSession>();
   readonly #record: (entry: JournalEntry) => void;
   readonly #watcher: SessionWatcher | undefined;
 
@@ -68,18 +58,18 @@ export class Journal {
   }
 
   /** A session begins. */
-  begin(session: Watched): void {
-    this.#watched.add(session);
+  begin(session: JournaledSession): void {
+    this.#sessions.add(session);
     this.#watcher?.began();
   }
 
   /** A session has ended. */
-  end(session: Watched): void {
-    this.#watched.delete(session);
-    if (this.#watched.size === 0) this.#watcher?.quiet();
+  end(session: JournaledSession): void {
+    this.#sessions.delete(session);
+    if (this.#sessions.size === 0) this.#watcher?.quiet();
   }
 
-  /** Takes note of an operation, unless it is small talk. */
+  /** Records an operation, unless its command uses no key. */
   operation(session: number, operation: Omit<Operation, 'outcome'> & { outcome: string }): void {
     if (SMALL_TALK.has(operation.command)) return;
     const { command, key, outcome, startedAt, durationMs } = operation;
@@ -96,11 +86,10 @@ export class Journal {
 
   /** The operation that has been waiting for a person the longest, if any does. */
   waiting(now = Date.now()): { command: string; key?: string; sinceSeconds: number } | undefined {
-    let longest: PendingEntry | undefined;
-    for (const session of this.#watched) {
-      const pending = session.pending();
-      if (!pending || !ASKS_PERSON.has(pending.command) || now - pending.startedAt < WAITING_AFTER_MS)
-        continue;
+    let longest: PendingOperation | undefined;
+    for (const session of this.#sessions) {
+      const { pending } = session;
+      if (!pending || !mayAskPerson(pending) || now - pending.startedAt < PERSON_WAITS_AFTER_MS) continue;
       if (!longest || pending.startedAt < longest.startedAt) longest = pending;
     }
     if (!longest) return undefined;
@@ -111,4 +100,9 @@ export class Journal {
       sinceSeconds: Math.round((now - startedAt) / 1000),
     };
   }
+}
+
+/** Whether an agent may ask a person for it: gpg-agent for a private key, ssh-agent for a signature. */
+function mayAskPerson({ command }: PendingOperation): boolean {
+  return usesPrivateKey(command) || command === 'sign';
 }

@@ -4,7 +4,7 @@ import type { LogCallback } from '@gpg-bridge/core/log';
 import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
 import { type Passed, SshAgentFilter } from '@gpg-bridge/core/ssh/filter';
-import type { Journal, Watched } from './journal.ts';
+import type { Journal } from './journal.ts';
 
 /** Joins one client's stream with the host's ssh-agent, through the allowlist. */
 export async function serveSshStream(
@@ -24,15 +24,14 @@ export async function serveSshStream(
       ...(keys ? { keys } : {}),
       onOperation: (operation) => journal.operation(stream.id, operation),
     });
-    const watched: Watched = { pending: () => filter.pending };
-    journal.begin(watched);
+    journal.begin(filter);
     pipeSocket(stream, socket, {
       fromStream: (bytes, out) => pass(filter.fromClient(bytes), out),
       fromSocket: (bytes, out) => pass(filter.fromAgent(bytes), out),
       onEnd(error) {
         if (error) log(`an ssh session ended: ${error.message}`, 'warn');
         filter.end();
-        journal.end(watched);
+        journal.end(filter);
       },
     });
   } catch (error) {

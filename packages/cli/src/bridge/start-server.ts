@@ -3,9 +3,8 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { PROTOCOL_VERSION } from '@gpg-bridge/core/mux/frame';
 import { printable } from '@gpg-bridge/core/text/escape';
-import { type Launched, parseLauncherLine, serverPayload } from '@gpg-bridge/socket-server';
+import { type Launched, parseLauncherLine, type Runtime, serverPayload } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
-import type { RuntimeName } from '../manager/types.ts';
 import type { Target } from '../targets/target.ts';
 import { readLines } from './log-lines.ts';
 import { serverSource } from './server-source.ts';
@@ -13,7 +12,7 @@ import { serverSource } from './server-source.ts';
 /** A socket server that runs in a target and is about to speak frames. */
 export interface StartedServer {
   exec: ExecStream;
-  runtime: RuntimeName;
+  runtime: Runtime;
   /** The last line it printed on its standard error. */
   stderr(): string;
 }
@@ -23,7 +22,7 @@ export interface StartOptions {
   /** The launcher, which runs in the target. */
   exec: ExecStream;
   /** The only runtime that the launcher tries, if it was told one. */
-  runtime?: RuntimeName | undefined;
+  runtime?: Runtime | undefined;
   log: LogCallback;
   /** Gives up. */
   signal?: AbortSignal | undefined;
@@ -106,7 +105,7 @@ function news(stdout: Readable, signal: AbortSignal): Promise<void> {
 async function notStarted(
   target: Target,
   exec: ExecStream,
-  runtime: RuntimeName | undefined,
+  runtime: Runtime | undefined,
   printed: Buffer,
   stderr: () => string,
 ): Promise<BridgeError> {
@@ -136,7 +135,7 @@ function notAnswered(target: Target, why: string): BridgeError {
   });
 }
 
-function noRuntime(target: Target, runtime: RuntimeName | undefined, said = ''): BridgeError {
+function noRuntime(target: Target, runtime: Runtime | undefined, said = ''): BridgeError {
   return new BridgeError('TARGET_NO_RUNTIME', {
     what: `nothing in ${target.name} can run the bridge's end`,
     why:

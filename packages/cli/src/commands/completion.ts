@@ -34,7 +34,7 @@ function vocabulary(): { name: string; summary: string; options: Option[] }[] {
   }));
 }
 
-/** What may stand in place of an operand; a word of the table's usage line decides. */
+/** What completes an operand: running bridges or containers for a TARGET, else the words of the usage line. */
 function operandWords({ operands = '' }: CommandSpec, name: string): string {
   if (!operands.includes('TARGET')) return operands.replaceAll(' | ', ' ');
   return name === 'up' ? '$(_gpg_bridge_containers)' : '$(_gpg_bridge_targets)';

@@ -6,12 +6,12 @@ import type { ParsedCommand } from './specs.ts';
 /** Ends one bridge, or all of them; nothing to end is success. */
 export async function run(command: ParsedCommand): Promise<number> {
   const manager = new Manager();
-  const which = namedBridge(command);
-  if (which && command.flags.all) throw usage('down', 'a target and --all exclude each other');
-  if (which) {
-    const stopped = await manager.stopBridge(which.spec, which.options);
+  const named = namedBridge(command);
+  if (named && command.flags.all) throw usage('down', 'a target and --all exclude each other');
+  if (named) {
+    const stopped = await manager.stopBridge(named.spec, named.selector);
     process.stdout.write(
-      stopped ? `The bridge to ${which.name} is down.\n` : `There was no bridge to ${which.name}.\n`,
+      stopped ? `The bridge to ${named.name} is down.\n` : `There was no bridge to ${named.name}.\n`,
     );
     return 0;
   }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { BridgeOptions } from '../manager/types.ts';
-import { bridgeOptions, bridgeWords } from './flags.ts';
+import { type BridgeOptions, bridgeWords } from '../bridge-options.ts';
+import { bridgeOptions } from './flags.ts';
 import { parseCommand } from './parse.ts';
 
 /** What a program's argument can hold. */

@@ -1,4 +1,5 @@
-import type { BridgeOptions, RuntimeName } from '../manager/types.ts';
+import type { Runtime } from '@gpg-bridge/socket-server';
+import type { BridgeOptions } from '../bridge-options.ts';
 import { usage } from './parse.ts';
 import type { CommandName, ParsedCommand } from './specs.ts';
 
@@ -9,40 +10,23 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   const options: BridgeOptions = {};
   const gpg = yesOrNo(command, flags, 'gpg');
   const ssh = yesOrNo(command, flags, 'ssh');
-  const keys = text(flags, 'keys');
+  const keys = textFlag(flags, 'keys');
   const sshKeys = flags['ssh-key'];
   if (gpg !== undefined) options.gpg = gpg;
   if (ssh !== undefined) options.ssh = ssh;
-  if (text(flags, 'user') !== undefined) options.user = text(flags, 'user')!;
+  if (textFlag(flags, 'user') !== undefined) options.user = textFlag(flags, 'user')!;
   if (keys !== undefined) options.keys = keyChoice(command, keys);
   if (Array.isArray(sshKeys) && sshKeys.length > 0) options.sshKeys = sshKeys;
   if (flags['ssh-from-gpg']) options.sshFromGpg = true;
-  if (text(flags, 'runtime') !== undefined) options.runtime = text(flags, 'runtime') as RuntimeName;
+  if (textFlag(flags, 'runtime') !== undefined) options.runtime = textFlag(flags, 'runtime') as Runtime;
   if (flags.takeover) options.takeover = true;
   if (flags.restart) options.restart = true;
-  if (text(flags, 'exec') !== undefined) options.exec = text(flags, 'exec')!;
+  if (textFlag(flags, 'exec') !== undefined) options.exec = textFlag(flags, 'exec')!;
   return options;
 }
 
-/** The words that make a daemon's flags say the same; the inverse of `bridgeOptions`. */
-export function bridgeWords(options: BridgeOptions): string[] {
-  const words: string[] = [];
-  for (const name of ['gpg', 'ssh'] as const) {
-    if (options[name] !== undefined) words.push(options[name] ? `--${name}` : `--no-${name}`);
-  }
-  if (options.user !== undefined) words.push(`--user=${options.user}`);
-  if (options.keys !== undefined) words.push(`--keys=${[options.keys].flat().join(',')}`);
-  for (const key of options.sshKeys ?? []) words.push(`--ssh-key=${key}`);
-  if (options.sshFromGpg) words.push('--ssh-from-gpg');
-  if (options.runtime !== undefined) words.push(`--runtime=${options.runtime}`);
-  if (options.takeover) words.push('--takeover');
-  if (options.restart) words.push('--restart');
-  if (options.exec !== undefined) words.push(`--exec=${options.exec}`);
-  return words;
-}
-
 /** A text option, if it was given. */
-export function text(flags: Flags, name: string): string | undefined {
+export function textFlag(flags: Flags, name: string): string | undefined {
   const value = flags[name];
   return typeof value === 'string' ? value : undefined;
 }

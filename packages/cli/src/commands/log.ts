@@ -6,16 +6,16 @@ import { bridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
 import { Manager } from '../manager/manager.ts';
 import { shortKey } from '../terminal/format.ts';
 import { styles } from '../terminal/style.ts';
-import { noBridge, whichBridge } from './bridge-operand.ts';
+import { noBridge, requireNamedBridge } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
 
 /** Shows what was asked of the host's keys, and goes on with --follow. A bridge that is over has a log, too. */
 export async function run(command: ParsedCommand): Promise<number> {
-  const which = whichBridge('log', command);
-  const key = await new Manager().keyOf(which.spec, which.options);
+  const named = requireNamedBridge('log', command);
+  const key = await new Manager().keyOf(named.spec, named.selector);
   const path = key && bridgeFiles(stateDirectory(), key).log;
   const { json, follow } = command.flags;
-  // With --follow there is no end at which a document could be complete: a line each, then.
+  // Without --follow the JSON is one array; with it, there is no last line, so each is a document.
   const document: LogLine[] | undefined = json && !follow ? [] : undefined;
   const show = (line: LogLine) => {
     if (json && 'message' in line) return;
@@ -24,7 +24,7 @@ export async function run(command: ParsedCommand): Promise<number> {
   };
   const reader = new LineReader(path ?? '', show);
   const isOlder = path !== undefined && new LineReader(olderPart(path), show).read();
-  if (!path || !(reader.read() || isOlder)) throw noBridge(which);
+  if (!path || !(reader.read() || isOlder)) throw noBridge(named);
   if (document) process.stdout.write(`${JSON.stringify(document)}\n`);
   if (!follow) return 0;
   const watcher = watch(dirname(path), () => reader.read());

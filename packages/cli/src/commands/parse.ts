@@ -31,7 +31,7 @@ export function parseCommand(name: CommandName, words: readonly string[]): Parse
     return { operands: positionals, flags: values as ParsedCommand['flags'] };
   } catch (error) {
     if (error instanceof BridgeError) throw error;
-    // Node's text goes on with advice of its own after the first sentence.
+    // The first sentence of Node's message says what is wrong; the rest is advice about Node's parser.
     const why = (error as Error).message.split(/\. |\n/)[0] ?? 'the options are not understood';
     throw usage(name, why.charAt(0).toLowerCase() + why.slice(1).replace(/\.$/, ''));
   }

@@ -12,27 +12,27 @@ import {
 } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
-import { bridgeOptions, text } from './flags.ts';
+import { bridgeOptions, textFlag } from './flags.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
 
 /** Runs a bridge until it is told to end, or its target goes away. */
 export async function run({ flags }: ParsedCommand): Promise<number> {
   restoreEnvironment(process.env);
-  const tell = readyTeller(text(flags, 'ready-fd'));
+  const tell = readyTeller(textFlag(flags, 'ready-fd'));
   try {
     const options = bridgeOptions('serve', flags);
-    const container = text(flags, 'container');
-    const spec = text(flags, 'target') ?? (container === undefined ? undefined : `docker:${container}`);
+    const container = textFlag(flags, 'container');
+    const spec = textFlag(flags, 'target') ?? (container === undefined ? undefined : `docker:${container}`);
     if (spec === undefined && options.exec === undefined)
       throw usage('serve', 'it needs --container or --target');
     const target = await resolveTarget(spec, options);
     const daemon = new Daemon({
       target,
-      files: files(text(flags, 'pid-file'), target),
+      files: files(textFlag(flags, 'pid-file'), target),
       options,
       verbose: flags.verbose === true,
-      // Nobody waits for news of a daemon in the foreground, so a person may be looking.
+      // Without --ready-fd it runs in the foreground, where a person may read its log.
       ...(flags['ready-fd'] === undefined ? { echo } : {}),
     });
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
@@ -52,16 +52,16 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
 
 function files(pidFile: string | undefined, target: Target): BridgeFiles {
   const directory = pidFile === undefined ? stateDirectory() : dirname(resolve(pidFile));
-  // Where a person puts a PID file is theirs to choose, a directory of everybody's like /run too.
+  // A directory that a person chose for the PID file may be shared (/run), so its mode is not checked.
   if (pidFile === undefined) ensureStateDirectory(directory);
   else if (!existsSync(directory)) throw usage('serve', `there is no directory ${directory} for --pid-file`);
   return pidFile === undefined ? bridgeFiles(directory, bridgeKey(target)) : filesBeside(pidFile);
 }
 
 /**
- * Sessions come and go by the thousand and leave nothing: a young generation that grows is only kept, not
- * used. Said now and not to Node at its start, since what it has compiled beforehand of its own modules is
- * only good for the options that V8 has by default.
+ * Keeps V8's young generation at its first size. Sessions leave only short-lived garbage, so a larger one
+ * would raise resident memory and save nothing. Set here and not as an option of Node: with other V8 options
+ * than the default Node can't use the code cache of its own modules, and starts slower.
  */
 async function keepYoungGenerationSmall(): Promise<void> {
   const { setFlagsFromString } = await import('node:v8');
@@ -72,7 +72,7 @@ function echo(line: string): void {
   process.stderr.write(`gpg-bridge: ${line}\n`);
 }
 
-/** Tells whoever started this daemon, once; later news go to the log. */
+/** Writes the first result, ready or failed, to the descriptor that `up` waits on; later ones go to the log. */
 function readyTeller(fd: string | undefined): (news: object) => void {
   let told = fd === undefined;
   return (news) => {
@@ -82,7 +82,7 @@ function readyTeller(fd: string | undefined): (news: object) => void {
       writeSync(Number(fd), `${JSON.stringify(news)}\n`);
       closeSync(Number(fd));
     } catch {
-      // Whoever started it has gone.
+      // The process that started this daemon has ended.
     }
   };
 }

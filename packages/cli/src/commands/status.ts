@@ -8,13 +8,13 @@ import type { ParsedCommand } from './specs.ts';
 /** Shows every bridge, or the one to a target. */
 export async function run(command: ParsedCommand): Promise<number> {
   const manager = new Manager();
-  const which = namedBridge(command);
-  const found = which && (await manager.find(which.spec, which.options));
-  const bridges = !which ? await manager.list() : found ? [found] : [];
+  const named = namedBridge(command);
+  const found = named && (await manager.find(named.spec, named.selector));
+  const bridges = !named ? await manager.list() : found ? [found] : [];
   if (command.flags.json) process.stdout.write(`${JSON.stringify(bridges.map(asDocumented))}\n`);
   else if (bridges.length > 0) process.stdout.write(`${bridges.map(describe).join('\n')}\n`);
   else {
-    const to = which ? `to ${which.name} ` : '';
+    const to = named ? `to ${named.name} ` : '';
     process.stdout.write(`No bridge ${to}is up. Start one with \`gpg-bridge up NAME\`.\n`);
   }
   return 0;

@@ -6,7 +6,7 @@ import { bridgeOptions } from './flags.ts';
 import { signalStatus } from './signals.ts';
 import type { ParsedCommand } from './specs.ts';
 
-/** How long an interrupted `up` takes to put a half-made bridge away. */
+/** How long an interrupted `up` waits for a half-made bridge to end. */
 const INTERRUPTED_MS = 2_000;
 
 /** Ensures a bridge, and says where its sockets are and what to try next. */

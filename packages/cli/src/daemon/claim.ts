@@ -12,8 +12,8 @@ export interface Claim {
 
 /**
  * Claims a socket path, or returns undefined when a living process holds it. A socket that nobody
- * listens on any more is taken away first. The name appears by `link`, which fails if it is there, so
- * two who try at once never both succeed.
+ * listens on any more is removed first. The name is made with `link`, which fails if it exists, so of two
+ * processes that try at once only one succeeds.
  */
 export async function claim(
   path: string,
@@ -22,7 +22,7 @@ export async function claim(
   return claimOver(path, onConnection, buryDead);
 }
 
-/** Resolves when whoever holds a claim lets go of it. */
+/** Resolves when the process that holds a claim releases it or dies. */
 export function untilReleased(path: string): Promise<void> {
   return new Promise((resolve) => {
     const socket = net.connect(path);
@@ -39,7 +39,7 @@ async function claimOver(
   onConnection: (socket: net.Socket) => void,
   bury: Bury,
 ): Promise<Claim | undefined> {
-  // Not longer than the name it gets in the end, since a socket's path is short.
+  // Not longer than the final name: the length of a socket's path is limited.
   const temporary = join(dirname(path), `.${Math.random().toString(36).slice(2, 10)}`);
   const connections = new Set<net.Socket>();
   const server = net.createServer((socket) => {
@@ -54,7 +54,7 @@ async function claimOver(
   });
   const letGo = () => {
     server.close();
-    // Whoever waits for us to let go sees it by the end of the connection.
+    // `untilReleased` waits for the end of its connection.
     for (const socket of connections) socket.destroySoon();
   };
   try {
@@ -72,7 +72,7 @@ async function claimOver(
     return {
       holds,
       release() {
-        // In this order: a socket that refuses and still has its name is one whose process was killed.
+        // The name goes first: a name whose socket refuses connections means that its process was killed.
         if (holds()) rmSync(path, { force: true });
         letGo();
       },
@@ -86,12 +86,12 @@ async function claimOver(
 }
 
 /**
- * Takes a dead socket away. Of several who saw it dead, a slow one would take away what a fast one has put
- * in its place; so they take turns, and each looks again when it is its turn.
+ * Removes a dead socket. Of several processes that saw it dead, a slow one could remove what a fast one has
+ * put in its place; so each claims a second socket first, and looks again once it has that.
  */
 async function buryDead(path: string): Promise<void> {
   const turnPath = `${path}.x`;
-  // A turn ends after a moment: only a process that was killed in that moment leaves one behind.
+  // A turn is held for a moment only, so one that is left behind belongs to a process that was killed.
   const turn = await claimOver(
     turnPath,
     () => {},
@@ -105,7 +105,7 @@ async function buryDead(path: string): Promise<void> {
   }
 }
 
-/** What is at a path: somebody's, nobody's any more, or something that changed while it was looked at. */
+/** Whether a process listens at a path (`held`), none does (`dead`), or the file changed meanwhile. */
 async function stateOf(path: string): Promise<'held' | 'dead' | 'changed'> {
   const before = changeStamp(path);
   if (statAt(path)?.isSocket() === false) throw foreignFile(path);
@@ -120,7 +120,7 @@ function answers(path: string): Promise<boolean> {
       socket.destroy();
       resolve(true);
     });
-    // EAGAIN is a full backlog: somebody is there, and busy.
+    // EAGAIN is a full backlog: a process listens, and is busy.
     socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code === 'EAGAIN'));
   });
 }

@@ -1,7 +1,7 @@
 import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { JournalEntry } from '../bridge/journal.ts';
-import type { BridgeOptions } from '../manager/types.ts';
+import type { BridgeOptions } from '../bridge-options.ts';
 
 /** A target as a person named it, and what in their environment says which engine is meant. */
 export interface NamedTarget {
@@ -10,22 +10,30 @@ export interface NamedTarget {
   env: Record<string, string | undefined>;
 }
 
-/** What a daemon tells of itself over its control socket. */
-export interface DaemonStatus {
-  /** The target and user this bridge is for: what its files are named after. */
-  key: string;
+/** What `up` prints of a bridge, and the library returns. */
+export interface BridgeFacts {
+  /** The target as a person names it. */
   target: string;
+  /** The container's full ID, or the canonical target. */
   id: string;
   pid: number;
-  /** ISO time at which the daemon started. */
+  /** ISO time at which the bridge was started. */
   started: string;
+  runtime: string;
+  sockets: { type: string; path: string }[];
+  /** What the person should know: an agent that is missing, private keys that are shadowed. */
+  warnings: string[];
+  /** What a person types to get to where it can be used, if there is such a thing. */
+  shell?: string;
+}
+
+/** What a daemon tells of itself over its control socket. */
+export interface DaemonStatus extends BridgeFacts {
+  /** The target and user this bridge is for: what its files are named after. */
+  key: string;
   uptimeSeconds: number;
   /** `waiting-for-target` when it was told to wait for the target to come back. */
   state: 'starting' | 'ready' | 'waiting-for-target' | 'ending';
-  runtime: string;
-  sockets: { type: string; path: string }[];
-  warnings: string[];
-  shell?: string;
   options: BridgeOptions;
   sessions: { open: number; total: number };
   bytes: { toHost: number; toTarget: number };
@@ -43,7 +51,7 @@ export type ControlRequest = 'status' | 'ready' | 'stop' | 'confirm';
 
 const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>(['status', 'ready', 'stop', 'confirm']);
 
-/** Longer than any request: a word, and for `confirm` what is to be confirmed. */
+/** Longer than any request: a word, and for `confirm` a target and its environment. */
 const MAX_REQUEST = 16_384;
 
 /** Answers one line of JSON to one line; the socket stays open until the daemon closes it. */
@@ -70,12 +78,12 @@ export function serveControl(
       const value = await answer(word, argument === undefined ? undefined : JSON.parse(argument));
       socket.write(`${JSON.stringify(value ?? null)}\n`);
     } catch {
-      socket.destroy(); // whoever asks such things needs no answer
+      socket.destroy(); // an argument that is no JSON, or a status that can't be made
     }
   }
 }
 
-/** A daemon that went away between our connection and its answer. */
+/** Errors that mean that no daemon is there, or that it ended before it answered. */
 const GONE: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE']);
 
 /**

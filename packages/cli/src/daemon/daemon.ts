@@ -4,15 +4,15 @@ import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import { launcherCommand } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
+import type { HostAgents } from '../bridge/host-agents.ts';
 import { Journal, type SessionWatcher } from '../bridge/journal.ts';
-import type { BridgeOptions } from '../manager/types.ts';
+import type { BridgeOptions } from '../bridge-options.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { type Claim, claim } from './claim.ts';
 import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl } from './control.ts';
-import type { HostAgents } from './host-agents.ts';
 import { LogFile } from './log-file.ts';
-import { isMeant } from './match-target.ts';
+import { matchesTarget } from './match-target.ts';
 import type { BridgeFiles } from './state-dir.ts';
 
 /** What a daemon is started with. */
@@ -25,7 +25,7 @@ export interface DaemonOptions {
   echo?: (line: string) => void;
 }
 
-/** Levels that are written down unless --verbose is given. */
+/** Levels that are logged with --verbose only. */
 const QUIET: ReadonlySet<LogLevel> = new Set(['trace', 'debug']);
 
 /**
@@ -46,11 +46,11 @@ export class Daemon {
   #bridge: Bridge | undefined;
   #agents: Promise<HostAgents> | undefined;
   #agentWarnings: readonly string[] = [];
-  /** Of bridges before the present one, where it was attached again. */
+  /** Totals of earlier bridges of this daemon, from before it attached again. */
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
   #lastError: string | null = null;
   #attached: (() => void)[] = [];
-  #tidying: SessionWatcher | undefined;
+  #garbageCollection: SessionWatcher | undefined;
 
   constructor({ target, files, options, verbose, echo = () => {} }: DaemonOptions) {
     this.#target = target;
@@ -60,8 +60,8 @@ export class Daemon {
     this.#echo = echo;
     this.#log = new LogFile(files.log);
     this.#journal = new Journal((entry) => this.#log.append(entry), {
-      began: () => this.#tidying?.began(),
-      quiet: () => this.#tidying?.quiet(),
+      began: () => this.#garbageCollection?.began(),
+      quiet: () => this.#garbageCollection?.quiet(),
     });
   }
 
@@ -101,28 +101,30 @@ export class Daemon {
         const failure = toBridgeError(error, `can't attach to ${this.#target.name}`);
         this.#lastError = failure.message;
         this.#log.say(failure.message, 'error');
-        // Only a bridge that has worked once waits for its target.
+        // --restart waits for a target that was bridged once, not for one that never was.
         if (this.#state === 'starting' || !this.#options.restart) throw failure;
       }
       this.#state = 'waiting-for-target';
       await this.#target.comesBack(attempt, this.#ending.signal).catch((error: unknown) => {
-        if (!this.#ending.signal.aborted) throw error; // it never will
+        if (!this.#ending.signal.aborted) throw error; // the target never comes back
       });
     }
   }
 
-  /** One life of the bridge; resolves with why it is over. */
+  /** Attaches once, and serves until that bridge ends; resolves with why it did. */
   async #bridgeOnce(ready: () => void): Promise<string> {
     await this.#target.check();
     const launched = await this.#target.exec(launcherCommand(this.#options.runtime));
-    const { Bridge, findHostAgents, Tidying } = await import('./attach.ts').catch((error: unknown) => {
-      launched.kill(); // a package that is just being replaced
-      throw error;
-    });
-    this.#tidying ??= new Tidying();
-    this.#agents ??= findHostAgents(this.#options, this.#say).then((found) => {
-      this.#agentWarnings = found.warnings;
-      return found;
+    const { Bridge, findHostAgents, IdleGarbageCollection } = await import('./late-modules.ts').catch(
+      (error: unknown) => {
+        launched.kill(); // the installed package was replaced meanwhile, and its files are gone
+        throw error;
+      },
+    );
+    this.#garbageCollection ??= new IdleGarbageCollection();
+    this.#agents ??= findHostAgents(this.#options, this.#say).then(({ agents, warnings }) => {
+      this.#agentWarnings = warnings;
+      return agents;
     });
     const bridge = await Bridge.start({
       target: this.#target,
@@ -143,7 +145,7 @@ export class Daemon {
     const asked = () => end('it was told to');
     bridge.once('end', (error) => end(error?.why ?? 'it was stopped'));
     this.#ending.signal.addEventListener('abort', asked);
-    // An engine that gives no events: the end of the streams has to do.
+    // Without events of the engine, the end of the command's streams shows that the target has stopped.
     const watching = this.#target.watch(end).catch(() => () => {});
     try {
       this.#bridge = bridge;
@@ -156,7 +158,7 @@ export class Daemon {
       for (const tell of this.#attached.splice(0)) tell();
       const why = await over;
       const isAsked = this.#ending.signal.aborted;
-      // Before the target puts its end away, which takes time: nobody shall count on this bridge any more.
+      // Set before `bridge.stop`, which takes time: an `up` that comes meanwhile must not reuse this bridge.
       this.#state = isAsked || !this.#options.restart ? 'ending' : 'waiting-for-target';
       this.#lastError = isAsked ? this.#lastError : why;
       this.#say(`the bridge is over: ${why}`, 'info');
@@ -183,15 +185,15 @@ export class Daemon {
     return this.#status();
   }
 
-  /** Whether what a person named, where that person stands, is this bridge's target, and runs. */
+  /** Whether what a person named, looked up with that person's environment, is this bridge's target and runs. */
   async #isNamed({ spec, user, env }: NamedTarget): Promise<boolean> {
-    if (!isMeant(this.#status(), spec, user)) return false;
+    if (!matchesTarget(this.#status(), spec, user)) return false;
     try {
       const target = await resolveTarget(spec, { user, env: { ...process.env, ...env } });
       await target.check();
       return bridgeKey(target) === bridgeKey(this.#target);
     } catch {
-      return false; // the person gets to know why when they look themselves
+      return false; // the caller then resolves the target itself, and gets the error
     }
   }
 
@@ -238,7 +240,7 @@ export class Daemon {
       });
       return watcher.on('error', () => {});
     } catch {
-      return undefined; // no watches left on this machine: it stays until it is told otherwise
+      return undefined; // the machine has no watches left: a removed socket then goes unnoticed
     }
   }
 
@@ -263,7 +265,7 @@ export class Daemon {
 }
 
 /** The PID in a file, if there is one. It proves nothing: only the control socket does. */
-export function readPid(path: string): number | undefined {
+function readPid(path: string): number | undefined {
   try {
     const pid = Number(readFileSync(path, 'latin1').trim());
     return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined;

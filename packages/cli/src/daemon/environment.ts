@@ -2,12 +2,12 @@ import { resolve } from 'node:path';
 
 /** Node reads these certificates as it starts, which can take longer than all the rest of its start. */
 const CERTIFICATES = 'NODE_EXTRA_CA_CERTS';
-/** Where a daemon finds what its environment has to get back. */
+/** Carries the value to the daemon under a name that Node does not read. */
 const KEPT_CERTIFICATES = 'GPG_BRIDGE_NODE_EXTRA_CA_CERTS';
 
 /**
- * The environment to start a daemon with. A relative GNUPGHOME is meant from where the person stands.
- * A daemon speaks TLS with nobody, so it starts without certificates; `restoreEnvironment` is for what it runs.
+ * The environment to start a daemon with. A relative GNUPGHOME is relative to the person's working directory.
+ * A daemon speaks no TLS, so it starts without certificates; `restoreEnvironment` puts them back for what it runs.
  */
 export function daemonEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const { [CERTIFICATES]: certificates, ...rest } = env;
@@ -18,7 +18,7 @@ export function daemonEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   };
 }
 
-/** Gives a daemon's environment back what it was started without: the programs that it runs may need it. */
+/** Puts the certificates back into a daemon's environment: the programs that it runs may need them. */
 export function restoreEnvironment(env: NodeJS.ProcessEnv): void {
   const certificates = env[KEPT_CERTIFICATES];
   if (certificates === undefined) return;

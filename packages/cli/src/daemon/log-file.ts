@@ -14,8 +14,8 @@ export function olderPart(path: string): string {
 }
 
 /**
- * Words for a person that may be written at once, and how many more each second: a target can have things
- * said as fast as it likes, and must not push out of the log what was asked of the keys.
+ * How many messages may be written at once, and how many more each second. A target can cause messages at any
+ * rate, and must not push the record of operations out of the log.
  */
 const MESSAGES_AT_ONCE = 1_000;
 const MESSAGES_PER_SECOND = 10;
@@ -51,7 +51,7 @@ export class LogFile {
       appendFileSync(this.path, text, { mode: 0o600 });
       this.#size += text.length;
     } catch {
-      // There is nowhere to say so.
+      // The log itself can't be written, so there is no place to report it.
     }
   }
 

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { isMeant } from './match-target.ts';
+import { matchesTarget } from './match-target.ts';
 
 const ID = '3f1c0a9b8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c5b4a39281706f5e4d3';
 const docker = { key: `docker\n${ID}\n`, target: 'box', id: ID, options: {} };
 const podman = { key: `podman\n${ID}\n`, target: 'podman:box', id: ID, options: {} };
 const local = { key: 'local\n/x\n', target: 'local:/x', id: '/x', options: {} };
 
-describe('isMeant', () => {
+describe('matchesTarget', () => {
   it.each([
     [docker, 'box', true],
     [docker, 'docker:box', true],
@@ -24,13 +24,13 @@ describe('isMeant', () => {
     [local, 'local:/x', true],
     [local, '/x', false],
   ])('%o by the name %s: %s', (bridge, spec, expected) => {
-    expect(isMeant(bridge, spec, undefined)).toBe(expected);
+    expect(matchesTarget(bridge, spec, undefined)).toBe(expected);
   });
 
   it('tells users apart', () => {
     const dev = { ...docker, options: { user: 'dev' } };
-    expect(isMeant(dev, 'box', 'dev')).toBe(true);
-    expect(isMeant(dev, 'box', undefined)).toBe(false);
-    expect(isMeant(docker, 'box', 'dev')).toBe(false);
+    expect(matchesTarget(dev, 'box', 'dev')).toBe(true);
+    expect(matchesTarget(dev, 'box', undefined)).toBe(false);
+    expect(matchesTarget(docker, 'box', 'dev')).toBe(false);
   });
 });

@@ -3,8 +3,8 @@ import type { DaemonStatus } from './control.ts';
 /** What a bridge can be recognized by. */
 type Named = Pick<DaemonStatus, 'key' | 'target' | 'id' | 'options'>;
 
-/** Whether a person may mean this bridge: by its name, its ID, or the start of a container's ID; and its user. */
-export function isMeant(status: Named, spec: string, user: string | undefined): boolean {
+/** Whether `spec` names this bridge's target, by its name, its ID or the start of a container's ID, and `user` its user. */
+export function matchesTarget(status: Named, spec: string, user: string | undefined): boolean {
   if ((status.options.user ?? '') !== (user ?? '')) return false;
   const plain = spec.replace(/^docker:/, '');
   const [kind] = status.key.split('\n');

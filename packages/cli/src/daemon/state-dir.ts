@@ -8,13 +8,13 @@ export interface BridgeFiles {
   pid: string;
   control: string;
   log: string;
-  /** Held by whoever is starting the bridge. */
+  /** Held by the process that is starting the bridge. */
   lock: string;
 }
 
-/** What a bridge's files, and those that come and go with them, are called. */
+/** Names of a bridge's files, and of the temporary ones beside them. */
 const OWN_NAME = /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock)(?:\.[x1])?|\.[0-9a-z]{1,8})$/;
-/** Sockets of other programs may lie in the same directory; those are not spoken to. */
+/** Other programs may have sockets in the same directory: only these are connected to. */
 const CONTROL_NAME = /^[0-9a-f]{16}\.sock$/;
 /** Bytes of a socket's path on macOS, which has the fewest; the longest name here is `HASH.lock.x`. */
 const MAX_SOCKET_PATH = 103;
@@ -28,8 +28,8 @@ export function stateDirectory(env: NodeJS.ProcessEnv = process.env): string {
 }
 
 /**
- * Makes sure that the directory is there and nobody else can look into it. One that is laxer is tightened
- * if nothing of anybody else's is in it.
+ * Makes sure that the directory exists and is private. One with a laxer mode is made private if it holds
+ * nothing but files of bridges.
  */
 export function ensureStateDirectory(directory: string): void {
   try {

@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { parseKeyListing } from '@gpg-bridge/core/gnupg/key-listing';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { noLog } from '@gpg-bridge/core/log';
@@ -45,7 +46,7 @@ async function makeHost(sandbox: Sandbox, tell: Narrator): Promise<Host> {
     env,
   );
   const listing = await sandbox.run('gpg', ['--batch', '--with-colons', '--list-secret-keys'], env);
-  const fingerprint = /^fpr:+([0-9A-F]+):/m.exec(listing)?.[1] ?? '';
+  const fingerprint = parseKeyListing(listing)[0]?.fingerprint ?? '';
   const agent = new HostGpgAgent({ env });
   (await agent.connect()).socket.destroy(); // checked to be the restricted socket
   const path = await agent.socketPath();

@@ -1,6 +1,6 @@
 import net from 'node:net';
 import { BlockScanner } from '@gpg-bridge/core/assuan/block-scanner';
-import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-line';
+import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
 
 /** One way to an agent, over which a command can be asked again and again. */
 export interface Path {
@@ -13,7 +13,7 @@ export const COUNTED = 400;
 const PER_TURN = 20;
 /** The first of a turn do not count: processors and processes that slept are slower to answer. */
 const SETTLE = 10;
-/** Neither do the first turns: what runs for the first time is being compiled. */
+/** The first turns do not count either: V8 is still compiling what they run. */
 const WARM_UP_TURNS = 10;
 const COMMAND = 'GETINFO pid\n';
 

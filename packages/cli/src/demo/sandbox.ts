@@ -1,8 +1,11 @@
-import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { describeFailure, runProgram } from '@gpg-bridge/core/process/run-program';
+
+/** A machine that is only slow makes its key in less. */
+const TIMEOUT_MS = 600_000;
 
 /**
  * A private directory with homes of GnuPG in it. Everything the demo makes is in there, and `remove`
@@ -40,56 +43,29 @@ export class Sandbox {
   }
 
   /** Runs a program to its end and returns what it printed; it has to succeed. */
-  run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
-    return runProgram(program, args, env, this.directory, this.signal);
+  async run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
+    const { directory: cwd, signal } = this;
+    const result = await runProgram(program, args, {
+      env,
+      cwd,
+      timeoutMs: TIMEOUT_MS,
+      ownGroup: true,
+      signal,
+    }).catch((error: NodeJS.ErrnoException) => {
+      throw failed(program, error.code === 'ENOENT' ? 'it is not installed' : error.message);
+    });
+    if (result.status === 0) return result.stdout.toString();
+    throw failed(program, result.stderr.trim().split('\n').at(-1) || describeFailure(result));
   }
 
   /** Ends every agent and deletes everything. */
   async remove(): Promise<void> {
     for (const env of this.#homes) {
       for (const args of [['--kill', 'all'], ['--remove-socketdir']]) {
-        await runProgram('gpgconf', args, env, '/').catch(() => {});
+        await runProgram('gpgconf', args, { env, cwd: '/', ownGroup: true }).catch(() => {});
       }
     }
     await rm(this.directory, { recursive: true, force: true, maxRetries: 5 });
-  }
-}
-
-function runProgram(
-  program: string,
-  args: readonly string[],
-  env: NodeJS.ProcessEnv,
-  cwd: string,
-  signal?: AbortSignal,
-): Promise<string> {
-  return new Promise((resolve, reject) => {
-    // A group of its own: a Ctrl-C reaches the demo alone, which ends the program and what that started.
-    const child = spawn(program, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
-    const abort = () => {
-      if (child.pid !== undefined) endGroup(child.pid);
-    };
-    signal?.addEventListener('abort', abort);
-    if (signal?.aborted) abort();
-    let stdout = '';
-    let stderr = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-    child.once('error', (error: NodeJS.ErrnoException) =>
-      reject(failed(program, error.code === 'ENOENT' ? 'it is not installed' : error.message)),
-    );
-    child.once('close', (status) => {
-      signal?.removeEventListener('abort', abort);
-      if (status === 0) resolve(stdout);
-      else reject(failed(program, stderr.trim().split('\n').at(-1) || `it ended with status ${status}`));
-    });
-  });
-}
-
-function endGroup(leader: number): void {
-  try {
-    process.kill(-leader, 'SIGTERM');
-  } catch {
-    // It has ended by itself.
   }
 }
 

@@ -37,7 +37,7 @@ export class ApiConnection {
     return readAnswer(await this.responseTo(sent), this.kind);
   }
 
-  /** A request whose answer goes on and on; resolves once it has begun. */
+  /** A request whose answer is an endless stream; resolves once it has begun. */
   async stream(path: string): Promise<IncomingMessage> {
     const sent = await this.send('GET', path);
     const response = await this.responseTo(sent);
@@ -46,7 +46,7 @@ export class ApiConnection {
     throw unexpectedAnswer(this.kind, 'the request for events', await readAnswer(response, this.kind));
   }
 
-  /** Asks for the connection itself as a byte stream; an answer that denies it is returned instead. */
+  /** Asks to use the connection itself as a byte stream; an answer that refuses is returned instead. */
   async upgrade(path: string, body: unknown): Promise<UpgradedConnection | ApiAnswer> {
     const sent = await this.send('POST', path, body, { Connection: 'Upgrade', Upgrade: 'tcp' });
     return new Promise((resolve, reject) => {
@@ -65,10 +65,10 @@ export class ApiConnection {
     body?: unknown,
     headers: Record<string, string> = {},
   ): Promise<ClientRequest> {
-    const { request } = await import('node:http'); // status and a second up ask no engine
+    const { request } = await import('node:http'); // loaded late: `status`, and an `up` that finds its bridge, ask no engine
     const payload = body === undefined ? undefined : JSON.stringify(body);
     const options: RequestOptions = {
-      // One that is upgraded carries a bridge: what it reads is handed over without buffers between.
+      // An upgraded connection carries a bridge, so it is one that hands over views of what it reads.
       createConnection: () => ViewSocket.to({ path: this.socketPath }),
       method,
       path,
@@ -110,7 +110,7 @@ export class ApiConnection {
 }
 
 /** The variable that says where each engine is. */
-export const HOST_VARIABLES: Record<EngineKind, string> = { docker: 'DOCKER_HOST', podman: 'CONTAINER_HOST' };
+const HOST_VARIABLES: Record<EngineKind, string> = { docker: 'DOCKER_HOST', podman: 'CONTAINER_HOST' };
 
 const REASONS: Record<string, string> = {
   ENOENT: 'there is no such socket',
@@ -118,7 +118,7 @@ const REASONS: Record<string, string> = {
   EACCES: 'permission denied',
 };
 
-/** The error for an answer that nothing sensible can be made of; names what the engine said. */
+/** The error for an answer with an unexpected status; it quotes the engine. */
 export function unexpectedAnswer(kind: EngineKind, what: string, answer: ApiAnswer): BridgeError {
   return new BridgeError('ENGINE_FAILED', {
     what: `${kind} refused ${what}`,

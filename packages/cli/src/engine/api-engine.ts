@@ -20,7 +20,7 @@ export interface ApiEngineOptions {
   answerTimeoutMs?: number;
 }
 
-/** The engine notes a command's exit status a moment after its stream has ended: asked again after these. */
+/** An engine knows a command's exit status only a moment after its stream has ended: delays between questions. */
 const EXIT_STATUS_DELAYS_MS = [0, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
 
 /**
@@ -28,7 +28,6 @@ const EXIT_STATUS_DELAYS_MS = [0, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
  * what is used here has not changed since 1.24, and newer engines refuse versions that are too old.
  */
 export class ApiEngine implements Engine {
-  readonly way = 'api';
   private readonly connection: ApiConnection;
 
   constructor(
@@ -69,7 +68,7 @@ export class ApiEngine implements Engine {
         event: eventNames(this.kind, filter),
       }),
     });
-    // Docker listens before it answers. Podman answers first, so it is told from when on; its clock is ours.
+    // Docker subscribes before it answers. Podman answers first, so it is told since when; its clock is this machine's.
     if (this.kind === 'podman') query.set('since', new Date().toISOString());
     const response = await this.connection.stream(`/events?${query}`);
     return eventStream(response, filter, () => response.destroy());
@@ -89,7 +88,6 @@ export class ApiEngine implements Engine {
         AttachStderr: true,
         Tty: false,
         Cmd: argv,
-        Env: Object.entries(options.env ?? {}).map(([name, value]) => `${name}=${value}`),
         ...(options.user === undefined ? {} : { User: options.user }),
       },
     );

@@ -35,7 +35,7 @@ export class ApiExecStream implements ExecStream {
         else resolve(exitInfo());
       });
     });
-    socket.on('error', () => {}); // 'close' follows, which is all that the other end can learn
+    socket.on('error', () => {}); // 'close' follows
     if (head.length > 0) take(head);
     takeViews(socket, take);
   }

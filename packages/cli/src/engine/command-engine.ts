@@ -1,7 +1,8 @@
-import { type ChildProcess, type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { describeFailure, type ProgramResult, runProgram } from '@gpg-bridge/core/process/run-program';
 import { checkContainerName, containerNotFound } from './container-errors.ts';
 import { parseContainerInfo } from './container-info.ts';
 import { endChild } from './end-child.ts';
@@ -20,18 +21,12 @@ import { eventNames, eventStream } from './event-stream.ts';
 export interface CommandEngineOptions {
   /** Where the command finds its engine: DOCKER_HOST, contexts, CONTAINER_HOST. */
   env?: NodeJS.ProcessEnv;
-  /** The command, when it is not the engine's name on PATH. */
-  program?: string;
-}
-
-interface Output {
-  status: number | null;
-  stdout: string;
-  stderr: string;
 }
 
 /** What `inspect` of a container with a long configuration prints has some tens of KiB. */
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
+/** A command that reaches its engine over ssh may have a person answer a question first. */
+const ANSWER_TIMEOUT_MS = 600_000;
 
 /** Both engines' words for a container that they don't have. */
 const NO_SUCH_CONTAINER = /no such (container|object)|no container with name or id/i;
@@ -41,16 +36,13 @@ const NO_SUCH_CONTAINER = /no such (container|object)|no container with name or 
  * running shows as the command's words on `stderr` and its exit status.
  */
 export class CommandEngine implements Engine {
-  readonly way = 'command';
   private readonly env: NodeJS.ProcessEnv;
-  private readonly program: string;
 
   constructor(
     readonly kind: EngineKind,
     options: CommandEngineOptions = {},
   ) {
     this.env = options.env ?? process.env;
-    this.program = options.program ?? kind;
   }
 
   async ping(): Promise<void> {
@@ -62,7 +54,7 @@ export class CommandEngine implements Engine {
     checkContainerName(this.kind, nameOrId);
     const output = await this.run(['container', 'inspect', nameOrId]);
     if (output.status === 0)
-      return parseContainerInfo(this.kind, (JSON.parse(output.stdout) as unknown[])[0]);
+      return parseContainerInfo(this.kind, (JSON.parse(output.stdout.toString()) as unknown[])[0]);
     const reason = lastLine(output.stderr);
     if (NO_SUCH_CONTAINER.test(reason)) throw containerNotFound(this.kind, nameOrId, reason);
     throw this.unreachable(reason);
@@ -74,7 +66,6 @@ export class CommandEngine implements Engine {
       'exec',
       '--interactive',
       ...(options.user === undefined ? [] : [`--user=${options.user}`]),
-      ...Object.entries(options.env ?? {}).map(([name, value]) => `--env=${name}=${value}`),
       container,
       ...argv,
     ]);
@@ -82,8 +73,8 @@ export class CommandEngine implements Engine {
   }
 
   async events(filter: EventFilter): Promise<Readable> {
-    // The command does not say when it has begun to listen. It is told the engine's own time as of now, so
-    // that it tells what happened meanwhile too.
+    // The command does not tell when it has subscribed. With the engine's present time as --since it also
+    // prints what happened before it had.
     const since = await this.engineTime();
     const child = await this.spawn([
       'events',
@@ -100,37 +91,42 @@ export class CommandEngine implements Engine {
 
   private async engineTime(): Promise<string> {
     const now = new Date().toISOString();
-    if (this.kind === 'podman') return now; // does not tell; its engine is nearly always this machine
+    if (this.kind === 'podman') return now; // `podman info` has no time; its engine is nearly always this machine
     const output = await this.run(['info', '--format={{.SystemTime}}']);
-    return output.status === 0 && output.stdout.trim() ? output.stdout.trim() : now;
+    const told = output.stdout.toString().trim();
+    return output.status === 0 && told ? told : now;
   }
 
-  private async run(args: readonly string[]): Promise<Output> {
-    const child = await this.spawn(args);
-    child.stdin.end();
-    const closed = once(child, 'close') as Promise<[number | null]>;
-    const [stdout, stderr] = await Promise.all([collect(child, child.stdout), collect(child, child.stderr)]);
-    const [status] = await closed;
-    return { status, stdout, stderr };
+  private async run(args: readonly string[]): Promise<ProgramResult> {
+    const limits = { timeoutMs: ANSWER_TIMEOUT_MS, maxOutput: MAX_OUTPUT_BYTES };
+    const result = await runProgram(this.kind, args, { env: this.env, ...limits }).catch((error: unknown) => {
+      throw this.notStarted(error);
+    });
+    if (result.aborted) throw this.unreachable(describeFailure(result));
+    return result;
   }
 
   private async spawn(args: readonly string[]): Promise<ChildProcessWithoutNullStreams> {
-    const child = spawn(this.program, args, { env: this.env, stdio: 'pipe', windowsHide: true });
+    const child = spawn(this.kind, args, { env: this.env, stdio: 'pipe', windowsHide: true });
     try {
       await once(child, 'spawn');
     } catch (error) {
-      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      throw this.unreachable(missing ? `there is no command ${this.program} on PATH` : String(error), error);
+      throw this.notStarted(error);
     }
     child.stdin.on('error', () => {}); // a command that ended early is seen by its exit
     return child;
   }
 
+  private notStarted(error: unknown): BridgeError {
+    const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+    return this.unreachable(missing ? `there is no command ${this.kind} on PATH` : String(error), error);
+  }
+
   private unreachable(why: string, cause?: unknown): BridgeError {
     return new BridgeError('ENGINE_UNREACHABLE', {
       what: `${this.kind} can't be reached`,
-      why: why.replace(/\.$/, '') || `the command ${this.program} failed without a word`,
-      fix: `See whether \`${this.program} version\` works here.`,
+      why: why.replace(/\.$/, '') || `the command ${this.kind} failed without a word`,
+      fix: `See whether \`${this.kind} version\` works here.`,
       ...(cause === undefined ? {} : { cause }),
     });
   }
@@ -160,17 +156,6 @@ class CommandExecStream implements ExecStream {
   kill(): void {
     endChild(this.child);
   }
-}
-
-async function collect(child: ChildProcess, stream: Readable): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    length += chunk.length;
-    if (length > MAX_OUTPUT_BYTES) child.kill();
-    else chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
 }
 
 function lastLine(text: string): string {

@@ -4,13 +4,12 @@ import type { ContainerInfo, EngineKind } from './engine.ts';
 interface InspectDocument {
   Id?: string;
   Name?: string;
-  State?: { Running?: boolean; Paused?: boolean };
-  Config?: { User?: string };
+  State?: { Running?: boolean };
 }
 
 /** Reads what the API and `inspect` of both engines print for a container. */
 export function parseContainerInfo(kind: EngineKind, document: unknown): ContainerInfo {
-  const { Id, Name, State, Config } = (document ?? {}) as InspectDocument;
+  const { Id, Name, State } = (document ?? {}) as InspectDocument;
   if (!Id || !State) {
     throw new BridgeError('ENGINE_FAILED', {
       what: `${kind} described the container in a form that is not known`,
@@ -22,7 +21,5 @@ export function parseContainerInfo(kind: EngineKind, document: unknown): Contain
     id: Id,
     name: (Name ?? Id).replace(/^\//, ''),
     running: State.Running === true,
-    paused: State.Paused === true,
-    user: Config?.User ?? '',
   };
 }

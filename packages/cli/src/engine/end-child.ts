@@ -3,7 +3,7 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 /** How long a program may take to end when it is asked to. */
 const END_MS = 2_000;
 
-/** Ends a program. One that does not listen, or whose own children hold its streams, keeps nothing open here. */
+/** Ends a program: asks first, then kills it and closes its streams, which its own children may still hold. */
 export function endChild(child: ChildProcessWithoutNullStreams, endMs = END_MS): void {
   child.stdin.destroy();
   child.kill();

@@ -62,7 +62,7 @@ describe('discoverEndpoint for docker', () => {
     await machine.addContext('work', contextAt('unix:///work.sock'));
     expect(
       await machine.discover('docker', { DOCKER_HOST: 'unix:///my.sock', DOCKER_CONTEXT: 'work' }),
-    ).toEqual({ way: 'api', socketPath: '/my.sock', from: 'DOCKER_HOST' });
+    ).toEqual({ way: 'api', socketPath: '/my.sock' });
   });
 
   it.each(['tcp://10.0.0.1:2376', 'ssh://me@there', 'npipe:////./pipe/docker_engine', 'unix://relative'])(
@@ -72,7 +72,6 @@ describe('discoverEndpoint for docker', () => {
       await machine.listen('system-docker.sock');
       expect(await machine.discover('docker', { DOCKER_HOST: host })).toEqual({
         way: 'command',
-        from: 'DOCKER_HOST',
       });
     },
   );
@@ -95,7 +94,6 @@ describe('discoverEndpoint for docker', () => {
     await machine.addContext('work', contextAt('ssh://me@there'), configDir);
     expect(await machine.discover('docker', { DOCKER_CONFIG: configDir })).toEqual({
       way: 'command',
-      from: 'docker context work',
     });
   });
 
@@ -167,7 +165,6 @@ describe('discoverEndpoint for podman', () => {
     });
     expect(await machine.discover('podman', { CONTAINER_HOST: 'ssh://core@there/run/p.sock' })).toEqual({
       way: 'command',
-      from: 'CONTAINER_HOST',
     });
   });
 

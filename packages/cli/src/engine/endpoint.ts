@@ -4,11 +4,8 @@ import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { EngineKind } from './engine.ts';
 
-/** Where an engine is, and who said so. */
-export type Endpoint =
-  | { way: 'api'; socketPath: string; from: string }
-  /** Reached by the engine's own command; `from` says why. */
-  | { way: 'command'; from: string };
+/** How an engine is reached: over the local socket of its API, or through its own command. */
+export type Endpoint = { way: 'api'; socketPath: string } | { way: 'command' };
 
 /** What discovery looks at; a test gives its own. */
 export interface DiscoveryOptions {
@@ -23,7 +20,7 @@ const SYSTEM_SOCKETS: Record<EngineKind, string> = {
   podman: '/run/podman/podman.sock',
 };
 
-/** The context that stands for "no context": the variables and the well-known places. */
+/** The name of Docker's built-in context, which is kept in no file. */
 const DEFAULT_CONTEXT = 'default';
 
 interface Surroundings {
@@ -47,31 +44,31 @@ export function discoverEndpoint(kind: EngineKind, options: DiscoveryOptions = {
 
 /** The order is the docker command's: DOCKER_HOST, DOCKER_CONTEXT, the current context, the default. */
 async function discoverDocker({ env, home, systemSocket }: Surroundings): Promise<Endpoint> {
-  if (env.DOCKER_HOST) return endpointOf(env.DOCKER_HOST, 'DOCKER_HOST');
+  if (env.DOCKER_HOST) return endpointOf(env.DOCKER_HOST);
   const configDir = env.DOCKER_CONFIG || join(home, '.docker');
   const context = env.DOCKER_CONTEXT || currentContext(configDir);
   if (context && context !== DEFAULT_CONTEXT) {
-    return endpointOf(await contextHost(configDir, context), `docker context ${context}`);
+    return endpointOf(await contextHost(configDir, context));
   }
   return firstUsable([systemSocket, inRuntimeDir(env, 'docker.sock')]);
 }
 
 async function discoverPodman({ env, systemSocket }: Surroundings): Promise<Endpoint> {
-  if (env.CONTAINER_HOST) return endpointOf(env.CONTAINER_HOST, 'CONTAINER_HOST');
-  // Without a service Podman needs none: its command works on the store itself.
+  if (env.CONTAINER_HOST) return endpointOf(env.CONTAINER_HOST);
+  // Podman works without a service: its command then uses the store itself.
   return firstUsable([inRuntimeDir(env, 'podman/podman.sock'), systemSocket]);
 }
 
-function endpointOf(host: string, from: string): Endpoint {
+function endpointOf(host: string): Endpoint {
   const unix = /^unix:\/\/(\/.*)$/.exec(host);
-  return unix ? { way: 'api', socketPath: unix[1]!, from } : { way: 'command', from };
+  return unix ? { way: 'api', socketPath: unix[1]! } : { way: 'command' };
 }
 
 function firstUsable(candidates: readonly (string | undefined)[]): Endpoint {
   for (const socketPath of candidates) {
-    if (socketPath && isUsable(socketPath)) return { way: 'api', socketPath, from: 'its usual place' };
+    if (socketPath && isUsable(socketPath)) return { way: 'api', socketPath };
   }
-  return { way: 'command', from: 'no socket that may be used at the usual places' };
+  return { way: 'command' };
 }
 
 function isUsable(path: string): boolean {
@@ -101,7 +98,7 @@ function currentContext(configDir: string): string | undefined {
 
 /** A context is kept in a directory named by the SHA-256 of its name. */
 async function contextHost(configDir: string, context: string): Promise<string> {
-  // Loaded for those alone who have contexts: it takes a while.
+  // Loaded late: it takes long, and only those who use contexts need it.
   const { createHash } = await import('node:crypto');
   const digest = createHash('sha256').update(context).digest('hex');
   const path = join(configDir, 'contexts', 'meta', digest, 'meta.json');

@@ -3,19 +3,14 @@ import type { Readable, Writable } from 'node:stream';
 /** The engines that are spoken to; both have the same API and nearly the same command line. */
 export type EngineKind = 'docker' | 'podman';
 
-/** How an engine is reached: over the Engine API's local socket, or through its command. */
-export type EngineWay = 'api' | 'command';
-
 /** What there is to know about a container before a bridge is built to it. */
 export interface ContainerInfo {
   /** The full id. */
   id: string;
   /** Without the leading slash that the API gives it. */
   name: string;
+  /** A paused container counts as running, too. */
   running: boolean;
-  paused: boolean;
-  /** The user the container itself runs as, as given in its configuration; empty means root. */
-  user: string;
 }
 
 /** How a process ended. Neither is known when the container or the engine went away under it. */
@@ -39,13 +34,12 @@ export interface ExecStream {
   kill(): void;
 }
 
-/** Who runs a command, with what. */
+/** Who runs a command. */
 export interface ExecOptions {
   user?: string;
-  env?: Readonly<Record<string, string>>;
 }
 
-/** What happens to containers, of that which a bridge has to know. */
+/** The changes of a container's state that a bridge acts on. */
 export type ContainerEventAction = 'start' | 'die' | 'destroy' | 'pause' | 'unpause';
 
 /** Something that happened to a container. */
@@ -63,8 +57,6 @@ export interface EventFilter {
 
 /** A container engine, reached one way or the other. */
 export interface Engine {
-  readonly kind: EngineKind;
-  readonly way: EngineWay;
   /** Rejects with ENGINE_UNREACHABLE unless the engine answers. */
   ping(): Promise<void>;
   /** Finds a container by name, id or the start of an id. */

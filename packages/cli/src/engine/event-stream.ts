@@ -13,7 +13,7 @@ const ACTIONS = new Map<string | undefined, ContainerEventAction>([
   ['unpause', 'unpause'],
 ]);
 
-/** What Podman's filters want to hear as well; versions differ in which of the two names they know. */
+/** Podman's other names for actions: versions differ in which of the two their filters know. */
 const PODMAN_NAMES: Partial<Record<ContainerEventAction, string>> = { die: 'died', destroy: 'remove' };
 
 interface EventDocument {

@@ -54,7 +54,6 @@ describe('StdioDemuxer', () => {
             demuxer.push(bytes.subarray(at, at + size));
             at += size;
           }
-          expect(demuxer.atBoundary).toBe(true);
           for (const channel of ['stdout', 'stderr'] as const) {
             const expected = frames.filter((each) => each.channel === channel).map((each) => each.payload);
             expect(of(channel)).toEqual(Buffer.concat(expected));
@@ -72,15 +71,16 @@ describe('StdioDemuxer', () => {
     expect(pieces).toHaveLength(1);
     expect(pieces[0]?.[1].buffer).toBe(first.buffer);
     expect(pieces[0]?.[1].toString()).toBe('abc');
-    expect(demuxer.atBoundary).toBe(false);
     demuxer.push(bytes.subarray(11));
     expect(pieces[1]?.[1].toString()).toBe('def');
   });
 
-  it('is not at a boundary inside a header', () => {
-    const { demuxer } = collector();
+  it('hands nothing on inside a header', () => {
+    const { demuxer, pieces } = collector();
     demuxer.push(Buffer.from([1, 0, 0]));
-    expect(demuxer.atBoundary).toBe(false);
+    expect(pieces).toEqual([]);
+    demuxer.push(Buffer.from([0, 0, 0, 0, 1, 33]));
+    expect(pieces.map(([channel, piece]) => [channel, piece.toString()])).toEqual([['stdout', '!']]);
   });
 
   it('takes a frame larger than any chunk without holding it', () => {

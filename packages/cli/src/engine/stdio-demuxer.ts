@@ -43,11 +43,6 @@ export class StdioDemuxer {
     }
   }
 
-  /** Whether the stream could end here: not inside a header or a payload. */
-  get atBoundary(): boolean {
-    return this.payloadLeft === 0 && this.headerFilled === 0;
-  }
-
   private takePayload(chunk: Buffer, from: number): number {
     const to = Math.min(chunk.length, from + this.payloadLeft);
     this.payloadLeft -= to - from;

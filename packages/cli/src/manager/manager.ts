@@ -1,8 +1,9 @@
 import { rmSync } from 'node:fs';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import { askDaemon, type ControlRequest, type DaemonStatus, type NamedTarget } from '../daemon/control.ts';
-import { isMeant } from '../daemon/match-target.ts';
+import { matchesTarget } from '../daemon/match-target.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
@@ -13,7 +14,7 @@ import {
 } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
-import type { BridgeInfo, BridgeOptions, SocketBridgeManager } from './types.ts';
+import type { BridgeInfo, SocketBridgeManager } from './types.ts';
 
 /** How a manager is set up; everything has a default. */
 export interface ManagerOptions {
@@ -26,7 +27,7 @@ export interface ManagerOptions {
   signal?: AbortSignal;
 }
 
-/** What decides which engine a name is looked up in; one that is not set counts as empty. */
+/** The variables that decide in which engine a name is looked up; an unset one counts as empty. */
 const ENGINE_VARIABLES = [
   'DOCKER_HOST',
   'DOCKER_CONTEXT',
@@ -39,14 +40,12 @@ const ENGINE_VARIABLES = [
   'HOME',
   'PATH',
 ] as const;
-/** An engine that is slow to answer is asked directly, and given the time it takes. */
+/** After this the target is resolved here instead, however long a slow engine takes. */
 const CONFIRM_TIMEOUT_MS = 2_000;
 /** As long as a daemon itself waits for a slow target. */
 const READY_TIMEOUT_MS = 60_000;
-/** A daemon gives the target three seconds to put its sockets away. */
+/** More than the three seconds that a daemon gives its target to remove the sockets. */
 const STOP_TIMEOUT_MS = 15_000;
-
-type Which = Pick<BridgeOptions, 'user' | 'exec'>;
 
 /** Starts, finds and ends bridges, each in a daemon of its own that outlives this process. */
 export class Manager implements SocketBridgeManager {
@@ -82,7 +81,7 @@ export class Manager implements SocketBridgeManager {
       if (running) await stopDaemon(files);
       this.#progress(`connecting to ${target.name}`);
       removeLeftovers(files);
-      // Not needed where a bridge runs already, and that shall be quick.
+      // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
       const { spawnDaemon } = await import('./spawn-daemon.ts');
       const status = await spawnDaemon(target, files, options, this.#program, this.#signal);
       return infoOf(status, { reused: false, restarted });
@@ -92,8 +91,8 @@ export class Manager implements SocketBridgeManager {
   }
 
   /** Ends the bridge to a target; false if there was none. */
-  async stopBridge(spec: string | undefined, which: Which = {}): Promise<boolean> {
-    const status = await this.find(spec, which);
+  async stopBridge(spec: string | undefined, selector: BridgeSelector = {}): Promise<boolean> {
+    const status = await this.find(spec, selector);
     return status ? stopDaemon(bridgeFiles(this.#directory, status.key)) : false;
   }
 
@@ -104,14 +103,14 @@ export class Manager implements SocketBridgeManager {
         stopDaemon(filesBeside(control.replace(/\.sock$/, '.pid'))),
       ),
     );
-    // One that does not answer keeps none of the others from being ended.
+    // All are asked to end before the first failure is thrown.
     for (const stop of stops) if (stop.status === 'rejected') throw stop.reason;
     return stops.filter((stop) => stop.status === 'fulfilled' && stop.value).length;
   }
 
   /** Whether there is a bridge to a target. */
-  async isRunning(spec: string | undefined, which: Which = {}): Promise<boolean> {
-    return (await this.find(spec, which)) !== undefined;
+  async isRunning(spec: string | undefined, selector: BridgeSelector = {}): Promise<boolean> {
+    return (await this.find(spec, selector)) !== undefined;
   }
 
   /** Every running bridge's status. */
@@ -123,22 +122,22 @@ export class Manager implements SocketBridgeManager {
    * The running bridge to a target. One that runs is found by the name it has, without asking an engine
    * that may have stopped or forgotten the container.
    */
-  async find(spec: string | undefined, which: Which = {}): Promise<DaemonStatus | undefined> {
-    const named = await this.#named(spec, which);
+  async find(spec: string | undefined, selector: BridgeSelector = {}): Promise<DaemonStatus | undefined> {
+    const named = await this.#named(spec, selector);
     if (named) return named;
-    const target = await resolveKnown(spec, which);
+    const target = await resolveKnown(spec, selector);
     return target && runningDaemon(bridgeFiles(this.#directory, bridgeKey(target)), target);
   }
 
-  /** What the files of the bridge to a target are named after, whether it runs or not. */
-  async keyOf(spec: string | undefined, which: Which = {}): Promise<string | undefined> {
-    const named = await this.#named(spec, which);
+  /** The key that the files of a target's bridge are named after, whether it runs or not. */
+  async keyOf(spec: string | undefined, selector: BridgeSelector = {}): Promise<string | undefined> {
+    const named = await this.#named(spec, selector);
     if (named) return named.key;
-    const target = await resolveKnown(spec, which);
+    const target = await resolveKnown(spec, selector);
     return target && bridgeKey(target);
   }
 
-  /** What the daemons answer that do, each at its own place. */
+  /** The answers of all daemons that give one; a control socket that another bridge's daemon holds does not count. */
   async #askAll(
     request: ControlRequest,
     timeoutMs?: number,
@@ -153,19 +152,19 @@ export class Manager implements SocketBridgeManager {
     return answers.filter((status) => status !== undefined);
   }
 
-  async #named(spec: string | undefined, which: Which): Promise<DaemonStatus | undefined> {
+  async #named(spec: string | undefined, selector: BridgeSelector): Promise<DaemonStatus | undefined> {
     const named = (await this.list()).filter((status) =>
-      isMeant(status, spec ?? which.exec ?? '', which.user),
+      matchesTarget(status, spec ?? selector.exec ?? '', selector.user),
     );
     return named.length === 1 ? named[0] : undefined;
   }
 
   /**
-   * A bridge that is ready and goes by this name, if its daemon confirms that the name still leads to its
-   * target: the daemon has everything loaded that it takes to look there, and we have not.
+   * A bridge that is ready and has this name, if its daemon confirms that the name still leads to its target.
+   * The daemon does the looking up because it has the code for that loaded already.
    */
   async #confirmed(spec: string | undefined, options: BridgeOptions): Promise<DaemonStatus | undefined> {
-    // A relative path is meant from where the person stands, and so may a command be.
+    // A relative path, and maybe a command, depends on the working directory, which the daemon does not share.
     if (spec === undefined || options.exec !== undefined || /^local:(?!\/)/.test(spec)) return undefined;
     const env = Object.fromEntries(ENGINE_VARIABLES.map((name) => [name, process.env[name] ?? '']));
     const asked: NamedTarget = { spec, user: options.user, env };
@@ -197,10 +196,10 @@ export class Manager implements SocketBridgeManager {
   }
 }
 
-/** The target, unless it is not there or can't be asked for. */
-async function resolveKnown(spec: string | undefined, which: Which): Promise<Target | undefined> {
+/** The target; undefined if it does not exist or its engine can't be reached. */
+async function resolveKnown(spec: string | undefined, selector: BridgeSelector): Promise<Target | undefined> {
   try {
-    return await resolveTarget(spec, which);
+    return await resolveTarget(spec, selector);
   } catch (error) {
     if (error instanceof BridgeError && error.exitStatus === 3) return undefined;
     throw error;
@@ -220,12 +219,12 @@ async function stopDaemon(files: BridgeFiles): Promise<boolean> {
   return status !== undefined;
 }
 
-/** What a daemon that was killed could not put away. Nothing is signalled: the PID may be anybody's. */
+/** Removes the PID file of a daemon that was killed. No process is signalled: the PID may be another's by now. */
 function removeLeftovers(files: BridgeFiles): void {
   rmSync(files.pid, { force: true });
 }
 
-/** Whether a daemon's bridge is there to stay, and the one that is wanted. */
+/** Whether a daemon's bridge is not about to end, and has the wanted options. */
 function isUsable(running: DaemonStatus, options: BridgeOptions): boolean {
   return running.state !== 'ending' && sameOptions(running.options, options);
 }

@@ -1,4 +1,5 @@
-import type { BridgeInfo, BridgeOptions, SocketBridgeManager } from './types.ts';
+import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
+import type { BridgeInfo, SocketBridgeManager } from './types.ts';
 
 /** One recorded call. */
 export interface Call {
@@ -41,7 +42,7 @@ export class MockManager implements SocketBridgeManager {
     return info;
   }
 
-  async stopBridge(target: string, options?: Pick<BridgeOptions, 'user' | 'exec'>): Promise<boolean> {
+  async stopBridge(target: string, options?: BridgeSelector): Promise<boolean> {
     this.calls.push({ method: 'stopBridge', args: [target, options] });
     if (this.overrides.stopBridge) return this.overrides.stopBridge(target, options);
     return this.#running.delete(target);
@@ -55,7 +56,7 @@ export class MockManager implements SocketBridgeManager {
     return count;
   }
 
-  async isRunning(target: string, options?: Pick<BridgeOptions, 'user' | 'exec'>): Promise<boolean> {
+  async isRunning(target: string, options?: BridgeSelector): Promise<boolean> {
     this.calls.push({ method: 'isRunning', args: [target, options] });
     if (this.overrides.isRunning) return this.overrides.isRunning(target, options);
     return this.#running.has(target);

@@ -3,16 +3,15 @@ import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { bridgeWords } from '../commands/flags.ts';
+import { type BridgeOptions, bridgeWords } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
 import type { Target } from '../targets/target.ts';
-import type { BridgeOptions } from './types.ts';
 
 /** The descriptor on which the daemon says that it is ready, or why not. */
 const READY_FD = 3;
-/** The built command, which lies beside whatever this is built into. */
+/** The built command; everything else is built into the same folder. */
 const PROGRAM = join(import.meta.dirname, 'gpg-bridge.js');
 
 /** Starts a detached daemon and resolves when its bridge is ready, or rejects with what went wrong inside. */
@@ -38,13 +37,13 @@ export async function spawnDaemon(
     {
       detached: true,
       stdio: ['ignore', log, log, 'pipe'],
-      // It keeps no directory busy, unless a command may be meant from where the person stands.
+      // Not the person's directory, which it would keep busy; but a command of --exec may depend on it.
       cwd: target.kind === 'exec' ? process.cwd() : '/',
       env: daemonEnvironment(process.env),
     },
   );
   closeSync(log);
-  child.once('error', () => {}); // its silence tells
+  child.once('error', () => {}); // the descriptor then ends without a word, which is reported below
   const giveUp = () => child.kill();
   signal?.addEventListener('abort', giveUp);
   const news = child.stdio[READY_FD] as Readable;
@@ -53,7 +52,7 @@ export async function spawnDaemon(
   try {
     for await (const text of news) heard += text;
   } catch {
-    // Treated as silence.
+    // The same as a descriptor that ends without a word.
   } finally {
     signal?.removeEventListener('abort', giveUp);
   }

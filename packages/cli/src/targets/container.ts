@@ -3,8 +3,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import { containerNotRunning } from '../engine/container-errors.ts';
 import type { ContainerEvent, ContainerInfo, Engine, EngineKind } from '../engine/engine.ts';
 import { openContainer } from '../engine/open-engine.ts';
-import type { TargetOptions } from './resolve.ts';
-import type { Target } from './target.ts';
+import type { Target, TargetOptions } from './target.ts';
 
 /** A Docker or Podman container, by name, short or full ID. */
 export async function containerTarget(
@@ -26,7 +25,7 @@ export async function containerTarget(
     shell: `${kind} exec -it ${user ? `-u ${user} ` : ''}${found.name} sh`,
     exec: (argv) => engine.exec(found.id, argv, user === undefined ? {} : { user }),
     async check() {
-      // The look that found it serves as the first one.
+      // What was found when the target was resolved serves for the first check.
       const { running } = seen ?? (await engine.inspectContainer(found.id));
       seen = undefined;
       if (!running) throw containerNotRunning(kind, found.name, 'it is stopped');
@@ -45,7 +44,7 @@ export async function containerTarget(
 
 /** Waits for the container's start, or for the engine if that is what went away. */
 async function comesBack(engine: Engine, id: string, attempt: number, signal: AbortSignal): Promise<void> {
-  const { backOff } = await import('./spawn-exec.ts'); // a container that stays up never needs it
+  const { backOff } = await import('./spawn-exec.ts'); // loaded late: a container that stays up never needs it
   let events: Readable;
   try {
     events = await engine.events({ container: id, actions: ['start', 'unpause', 'destroy'] });
@@ -61,8 +60,8 @@ async function comesBack(engine: Engine, id: string, attempt: number, signal: Ab
       events.once('close', () => resolve());
       events.on('error', () => {}); // `close` follows
     });
-    // Looked at after the events began: a start in between is not missed. A container that runs and
-    // still could not be attached to gets the back-off; one that was removed is never coming back.
+    // Inspected after the subscription, so that no start is missed between the two. A container that runs and
+    // could not be attached to is tried again after the back-off; one that was removed never comes back.
     const found = await engine.inspectContainer(id).catch((error: unknown) => {
       if (error instanceof BridgeError && error.code === 'TARGET_NOT_FOUND') throw error;
     });

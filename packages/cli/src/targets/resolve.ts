@@ -1,13 +1,4 @@
-import { BridgeError } from '@gpg-bridge/core/errors';
-import type { Target } from './target.ts';
-
-/** What a person may say beside the target's name. */
-export interface TargetOptions {
-  user?: string | undefined;
-  exec?: string | undefined;
-  /** Where engines are looked for, if not in this process's own environment. */
-  env?: NodeJS.ProcessEnv | undefined;
-}
+import { type Target, type TargetOptions, wrongTarget } from './target.ts';
 
 type Resolver = (name: string, options: TargetOptions) => Promise<Target>;
 
@@ -37,9 +28,4 @@ export async function resolveTarget(spec: string | undefined, options: TargetOpt
   // A name is an argument of other programs: one that looks like an option must not become one.
   if (!name || name.startsWith('-')) throw wrongTarget(`'${spec}' names nothing`, 'See `gpg-bridge --help`.');
   return resolver(name, options);
-}
-
-/** The error for a target that can't be meant. */
-export function wrongTarget(why: string, fix: string): BridgeError {
-  return new BridgeError('USAGE', { what: "can't tell which target is meant", why, fix });
 }

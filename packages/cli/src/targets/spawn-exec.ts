@@ -28,11 +28,11 @@ export function spawnExec(
         }),
       );
     });
-    // Comes before anything is read from the program.
+    // `spawn` is emitted before anything is read from the program.
     child.once('spawn', () => {
       const { stdin, stderr } = child;
       const stdout = asViewSocket(child.stdout as Socket);
-      stdin.on('error', () => {}); // the program may be gone already: `exited` tells
+      stdin.on('error', () => {}); // the program may have ended already: `exited` resolves then
       const kill = () => {
         endChild(child);
         stdout.destroy();

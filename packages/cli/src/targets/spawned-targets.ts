@@ -3,10 +3,9 @@ import { mkdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { ExecStream } from '../engine/engine.ts';
-import { wrongTarget } from './resolve.ts';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
-import type { Target } from './target.ts';
+import { type Target, wrongTarget } from './target.ts';
 
 interface CommandTarget {
   kind: string;
@@ -19,7 +18,7 @@ interface CommandTarget {
   run(argv: readonly string[]): Promise<ExecStream>;
 }
 
-/** A target that a command of this machine reaches; it is there when the command says so. */
+/** A target that a command of this machine reaches. Whether it exists shows when the command is run. */
 function commandTarget({ kind, id, user = '', run, ...rest }: CommandTarget): Target {
   return {
     kind,
@@ -59,7 +58,7 @@ export async function localTarget(name: string, user?: string): Promise<Target> 
   });
 }
 
-/** A path without symbolic links; the same before and after its last parts are made. */
+/** A path without symbolic links; its last parts need not exist yet. */
 function canonicalPath(path: string): string {
   try {
     return realpathSync(path);
@@ -72,7 +71,7 @@ function canonicalPath(path: string): string {
 /** `ssh:[USER@]HOST`: whatever the person's own ssh reaches, with its configuration. */
 export async function sshTarget(name: string, user?: string): Promise<Target> {
   refuseUser('ssh', user, 'Write ssh:USER@HOST instead.');
-  // The command travels as one string through the login shell of the other side.
+  // ssh sends one string, which the login shell of the other side parses.
   const run = (argv: readonly string[]) =>
     spawnExec('ssh', [
       '-T',

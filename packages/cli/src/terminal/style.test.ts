@@ -12,6 +12,11 @@ describe('styles', () => {
     expect(isDecorated({ isTTY }, env)).toBe(expected);
   });
 
+  it('end where their text does, also within each other', () => {
+    const { bold, red } = styles({ isTTY: true }, {});
+    expect(bold(`a ${red('b')} c`)).toBe('\x1b[1ma \x1b[31mb\x1b[39m c\x1b[22m');
+  });
+
   it('leave text alone elsewhere', () => {
     const { bold, red } = styles({ isTTY: false });
     expect(bold(red('text'))).toBe('text');

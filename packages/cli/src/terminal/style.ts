@@ -1,3 +1,5 @@
+import { styleText } from 'node:util';
+
 type Stream = Pick<NodeJS.WriteStream, 'isTTY'>;
 
 /** Whether colours and movement are wanted there: on a terminal, unless NO_COLOR says otherwise. */
@@ -6,10 +8,18 @@ export function isDecorated(stream: Stream, env: NodeJS.ProcessEnv = process.env
 }
 
 /** Text styles for a stream; they leave the text alone where nothing is decorated. */
-export function styles(stream: Stream) {
-  const on = isDecorated(stream);
-  const style = (code: number) => (text: string) => (on ? `\x1b[${code}m${text}\x1b[0m` : text);
-  return { bold: style(1), dim: style(2), green: style(32), yellow: style(33), red: style(31) };
+export function styles(stream: Stream, env: NodeJS.ProcessEnv = process.env) {
+  const decorated = isDecorated(stream, env);
+  // Newer versions of Node look at a stream by themselves, but only for standard output and without TERM.
+  const style = (format: 'bold' | 'dim' | 'green' | 'yellow' | 'red') => (text: string) =>
+    decorated ? styleText(format, text, { validateStream: false }) : text;
+  return {
+    bold: style('bold'),
+    dim: style('dim'),
+    green: style('green'),
+    yellow: style('yellow'),
+    red: style('red'),
+  };
 }
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];

@@ -1,9 +1,10 @@
 import type { Duplex } from 'node:stream';
 import { BridgeError } from '../errors.ts';
 import { type Block, BlockScanner } from './block-scanner.ts';
+import { awaitGreeting, type GreetingOptions } from './greeting.ts';
 
 /** How long to wait for each answer, and what an early close means on this stream. */
-export interface AskOptions {
+export interface AskOptions extends GreetingOptions {
   timeoutMs: number;
   /** The error for a stream that closes before it greets; AGENT_CLOSED by default. */
   earlyCloseError?: (cause?: unknown) => BridgeError;
@@ -23,9 +24,17 @@ const MAX_ANSWER_BYTES = 1024 * 1024;
  * the one before. The stream stays open, flowing, and the caller's, also after an error.
  */
 export function ask(stream: Duplex, commands: readonly string[], options: AskOptions): Promise<Answers> {
-  return new Promise((resolve, reject) => new Asking(stream, commands, options, resolve, reject).start());
+  return new Promise((resolve, reject) => {
+    awaitGreeting(stream, options, {
+      greeted: (received) => new Asking(stream, commands, options, resolve, reject).start(received),
+      refused: reject,
+      closed: (cause) =>
+        reject(options.earlyCloseError?.(cause) ?? closedError('no greeting from the agent', cause)),
+    });
+  });
 }
 
+/** The part of a conversation that follows the greeting. */
 class Asking {
   readonly #scanner = new BlockScanner({ maxBlock: MAX_ANSWER_BYTES });
   readonly #responses: Block[] = [];
@@ -40,15 +49,12 @@ class Asking {
     private readonly reject: (error: BridgeError) => void,
   ) {}
 
-  start(): void {
+  /** `received` is the greeting and whatever came with it. */
+  start(received: Buffer): void {
     const { stream } = this;
-    if (stream.destroyed || stream.readableEnded) {
-      this.reject(this.#closedError(stream.errored ?? undefined));
-      return;
-    }
     stream.on('data', this.#onData).on('error', this.#onError);
     stream.once('end', this.#onEnd).once('close', this.#onEnd);
-    this.#waitForAnswer();
+    this.#onData(received);
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -56,13 +62,12 @@ class Asking {
       this.#scanner.push(chunk);
       this.#takeAnswers();
     } catch (error) {
-      this.#finish();
-      this.reject(error as BridgeError);
+      this.#fail(error as BridgeError);
     }
   };
 
-  readonly #onError = (error: Error): void => this.#fail(this.#closedError(error));
-  readonly #onEnd = (): void => this.#fail(this.#closedError());
+  readonly #onError = (error: Error): void => this.#fail(closedError(this.#unanswered(), error));
+  readonly #onEnd = (): void => this.#fail(closedError(this.#unanswered()));
 
   #takeAnswers(): void {
     for (
@@ -70,28 +75,16 @@ class Asking {
       (block = this.#scanner.next(this.#greeting ? 'response' : 'greeting'));
     ) {
       if (this.#greeting) this.#takeResponse(block);
-      else this.#takeGreeting(block);
+      else this.#greeting = block;
       const command = this.commands[this.#responses.length];
       if (command === undefined) {
         this.#finish();
-        this.resolve({ greeting: this.#greeting!, responses: this.#responses });
+        this.resolve({ greeting: this.#greeting, responses: this.#responses });
         return;
       }
       this.#waitForAnswer();
       this.stream.write(`${command}\n`, 'latin1');
     }
-  }
-
-  #takeGreeting(block: Block): void {
-    // Any line that starts with OK greets; the words behind it differ between agents.
-    if (!block.word.startsWith('OK')) {
-      throw new BridgeError('BAD_GREETING', {
-        what: 'the agent cannot be used',
-        why: block.word === 'ERR' ? 'it greets with an error' : 'it does not greet as an agent does',
-        fix: 'Check that the socket belongs to a gpg-agent, and restart it.',
-      });
-    }
-    this.#greeting = block;
   }
 
   #takeResponse(block: Block): void {
@@ -111,23 +104,15 @@ class Asking {
   }
 
   #timeoutError(): BridgeError {
-    const greeted = this.#greeting !== undefined;
-    return new BridgeError(greeted ? 'AGENT_RESPONSE_TIMEOUT' : 'AGENT_GREETING_TIMEOUT', {
-      what: greeted ? `no answer to ${this.#commandWord()}` : 'no greeting from the agent',
+    return new BridgeError('AGENT_RESPONSE_TIMEOUT', {
+      what: this.#unanswered(),
       why: `it was silent for ${this.options.timeoutMs} ms`,
       fix: 'Restart it with `gpgconf --kill gpg-agent`.',
     });
   }
 
-  #closedError(cause?: unknown): BridgeError {
-    const greeted = this.#greeting !== undefined;
-    if (!greeted && this.options.earlyCloseError) return this.options.earlyCloseError(cause);
-    return new BridgeError('AGENT_CLOSED', {
-      what: greeted ? `no answer to ${this.#commandWord()}` : 'no greeting from the agent',
-      why: 'it closed the connection',
-      fix: 'Try again, and look at the log of gpg-agent if it stays so.',
-      cause,
-    });
+  #unanswered(): string {
+    return `no answer to ${this.#commandWord()}`;
   }
 
   #commandWord(): string {
@@ -145,4 +130,13 @@ class Asking {
     stream.off('data', this.#onData).off('error', this.#onError);
     stream.off('end', this.#onEnd).off('close', this.#onEnd);
   }
+}
+
+function closedError(what: string, cause?: unknown): BridgeError {
+  return new BridgeError('AGENT_CLOSED', {
+    what,
+    why: 'it closed the connection',
+    fix: 'Try again, and look at the log of gpg-agent if it stays so.',
+    cause,
+  });
 }

@@ -20,14 +20,14 @@ export interface Block {
  */
 export const MAX_LINE_BYTES = 1001;
 /** The largest block unless the owner says otherwise. */
-export const DEFAULT_MAX_BLOCK_BYTES = 64 * 1024 * 1024;
+const DEFAULT_MAX_BLOCK_BYTES = 64 * 1024 * 1024;
 
 interface BlockRule {
   /** Who sends it, for messages. */
   sender: string;
   /** Whether `D` lines belong to the block, or are lines like any other. */
   data: boolean;
-  /** First words that end the block; without a list every line ends it that is not passed over. */
+  /** First words that end the block; without a list, every line that is not blank, a comment or data does. */
   ends?: ReadonlySet<string>;
   /** First words that belong to the block and do not end it. With `ends`, any other word is an error. */
   goesOn?: ReadonlySet<string>;
@@ -76,7 +76,7 @@ export class BlockScanner {
 
   /**
    * The next block of this kind, or undefined until it is complete. The kind may change only after a
-   * block came out. Throws LINE_TOO_LONG, BLOCK_TOO_LARGE or BAD_RESPONSE, and then for ever.
+   * block came out. Throws LINE_TOO_LONG, BLOCK_TOO_LARGE or BAD_RESPONSE, and the same at every later call.
    */
   next(kind: BlockKind): Block | undefined {
     if (this.#failure) throw this.#failure;

@@ -17,7 +17,6 @@ export const GPG_ERROR = {
   NO_AGENT: 77,
   CANCELED: 99,
   FULLY_CANCELED: 198,
-  FORBIDDEN: 251,
   ASSUAN_CANCELED: 277,
 } as const;
 

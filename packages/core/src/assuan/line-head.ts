@@ -10,7 +10,7 @@ const UPPER_D = 0x44;
 const LOWER_D = 0x64;
 
 /** A word is remembered up to here; no word of the protocol is as long. */
-export const MAX_WORD_BYTES = 32;
+const MAX_WORD_BYTES = 32;
 /** An argument is remembered up to here: a keygrip has 40 digits, an error code ten. */
 const MAX_ARGUMENT_BYTES = 48;
 

@@ -1,6 +1,7 @@
 import { isCancellation } from './error-codes.ts';
 import { LineHead } from './line-head.ts';
 import { LineQueue, type ObservedLine, UNKNOWN_COMMAND } from './line-queue.ts';
+import { usesPrivateKey } from './private-key-commands.ts';
 
 /** How an operation ended; `closed` when the connection did first. */
 export type Outcome = 'ok' | 'error' | 'cancelled' | 'closed';
@@ -31,13 +32,11 @@ const NAMES_KEY: ReadonlySet<string> = new Set(['SIGKEY', 'SETKEY', 'PKAUTH']);
 const NAMES_KEY_LENGTH = 6;
 /** Commands that choose the key for those that follow. To gpg-agent the two are the same. */
 const CHOOSES_KEY: ReadonlySet<string> = new Set(['SIGKEY', 'SETKEY']);
-/** Commands that work with the chosen key unless they name one. */
-const USES_KEY: ReadonlySet<string> = new Set(['PKSIGN', 'PKDECRYPT', 'PKAUTH']);
 
 /**
  * Watches both directions of one raw Assuan stream and tells which commands were asked and how they
- * ended. It keeps words, keygrips and counts, never bytes, and a bounded number of them; the stream goes
- * on whatever it makes of it.
+ * ended. It keeps a bounded number of words, keygrips and counts, never payload, and never
+ * changes or stops the stream.
  */
 export class AssuanObserver {
   readonly #fromClient = new LineHead(
@@ -130,7 +129,8 @@ export class AssuanObserver {
   }
 
   #begin({ command, key }: ObservedLine): PendingOperation {
-    const used = key ?? (USES_KEY.has(command) ? this.#chosenKey : undefined);
+    // Private-key commands work with the chosen key unless they name one.
+    const used = key ?? (usesPrivateKey(command) ? this.#chosenKey : undefined);
     const startedAt = this.#now();
     return used === undefined ? { command, startedAt } : { command, key: used, startedAt };
   }

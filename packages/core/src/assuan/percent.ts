@@ -1,28 +1,7 @@
-import { CR, LF } from './line-head.ts';
-
 const PERCENT = 0x25;
 const HEX = '0123456789ABCDEF';
 
-/** Escapes what a `D` line cannot hold as it is: `%`, CR and LF. Every other byte stays. */
-export function percentEncode(bytes: Buffer): Buffer {
-  let escapes = 0;
-  for (const byte of bytes) if (isEscaped(byte)) escapes++;
-  if (escapes === 0) return bytes;
-  const encoded = Buffer.allocUnsafe(bytes.length + 2 * escapes);
-  let at = 0;
-  for (const byte of bytes) {
-    if (!isEscaped(byte)) {
-      encoded[at++] = byte;
-      continue;
-    }
-    encoded[at++] = PERCENT;
-    encoded[at++] = HEX.charCodeAt(byte >> 4);
-    encoded[at++] = HEX.charCodeAt(byte & 15);
-  }
-  return encoded;
-}
-
-/** Undoes `percentEncode`, in either case of the digits; a `%` without two digits behind it stays. */
+/** Undoes the escapes of a `D` line, `%` and two hexadecimal digits; a `%` without them stays. */
 export function percentDecode(bytes: Buffer): Buffer {
   let at = bytes.indexOf(PERCENT);
   if (at < 0) return bytes;
@@ -35,10 +14,6 @@ export function percentDecode(bytes: Buffer): Buffer {
     at += low < 0 ? 1 : 3;
   }
   return decoded.subarray(0, filled);
-}
-
-function isEscaped(byte: number): boolean {
-  return byte === PERCENT || byte === LF || byte === CR;
 }
 
 function hexValue(byte: number | undefined): number {

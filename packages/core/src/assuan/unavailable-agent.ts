@@ -8,7 +8,7 @@ const SOURCE_GPG_AGENT = 4;
 export const BYE_ANSWER: Buffer = Buffer.from('OK closing connection\n');
 /** Assuan's limit for a line without its LF. */
 const MAX_TEXT_BYTES = 1000;
-/** Commands in one chunk that are refused one by one: an answer is up to 500 times as long as its question. */
+/** Refusals to one chunk: since one is up to 500 times as long as its command, the number has to be bounded. */
 const MAX_REFUSALS = 256;
 
 /**
@@ -19,7 +19,7 @@ export function unavailableGreeting(reason?: string): Buffer {
   return textLine('OK GPG Bridge', reason);
 }
 
-/** The answer to a command that no agent can be asked: gpg prints "No agent running" and gives up. */
+/** The answer to a command when the agent is unavailable: gpg prints "No agent running" and gives up. */
 export function noAgentLine(reason: string): Buffer {
   return errLine(GPG_ERROR.NO_AGENT, reason);
 }

@@ -1,4 +1,4 @@
-/** Something that is shown every byte once and knows where what it looks for ends. */
+/** Reads bytes, each once, until it has found the end of what it looks for. */
 export interface ByteReader {
   /**
    * Looks at `chunk` from index `from` on. Returns the index behind the last byte that belongs to what

@@ -1,11 +1,11 @@
 import { lstatSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 
-/** What makes two paths the same socket, whatever they are called: bigints as decimal strings. */
+/** Tells whether two paths lead to the same socket; device and inode as decimal strings, since they are bigints. */
 export interface SocketIdentity {
   dev: string;
   ino: string;
-  /** The running kernel it was seen by: on another machine the same numbers mean another file. */
+  /** The boot ID of the kernel that gave the numbers: on another machine they mean another file. */
   boot?: string;
 }
 
@@ -29,7 +29,7 @@ export function lstatIdentitySync(path: string): SocketIdentity | undefined {
   }
 }
 
-/** An identity that can be told to another machine, or to a container of this one. */
+/** An identity for use on another machine, or in a container of this one: with the boot ID. */
 export async function tellableIdentity(path: string): Promise<SocketIdentity | undefined> {
   const [identity, boot] = [await identityOf(path), bootId()];
   return identity && { ...identity, ...(boot === undefined ? {} : { boot }) };

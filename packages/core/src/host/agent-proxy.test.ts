@@ -7,12 +7,17 @@ import { AgentProxy, type AgentProxyConfig } from './agent-proxy.ts';
 
 async function setUp(agentOptions: ScriptedAgentOptions = {}, config: AgentProxyConfig = {}) {
   const agent = await ScriptedAgent.start({ answer: () => 'OK\n', ...agentOptions });
-  return { agent, proxy: new AgentProxy(config, { connect: agent.connect }) };
+  const book = new LogBook();
+  return {
+    agent,
+    book,
+    proxy: new AgentProxy({ logCallback: book.log, ...config }, { connect: agent.connect }),
+  };
 }
 
 describe('AgentProxy', () => {
   it('gives every session an id, the greeting, and its own conversation', async () => {
-    const { proxy } = await setUp({ answer: (line) => `D ${line}\nOK\n` });
+    const { book, proxy } = await setUp({ answer: (line) => `D ${line}\nOK\n` });
     const [one, two] = await Promise.all([proxy.connectAgent(), proxy.connectAgent()]);
     expect(one.greeting).toBe('OK Pleased to meet you\n');
     expect(one.sessionId).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
@@ -23,9 +28,9 @@ describe('AgentProxy', () => {
     ]);
     expect(answers).toEqual([{ response: 'D ONE\nOK\n' }, { response: 'D TWO\nOK\n' }]);
     await proxy.disconnectAgent(one.sessionId);
-    expect(proxy.sessionCount).toBe(1);
+    expect(book.openSessions).toBe(1);
     await proxy.stop();
-    expect(proxy.sessionCount).toBe(0);
+    expect(book.openSessions).toBe(0);
   });
 
   it('carries every byte both ways as one character', async () => {
@@ -60,9 +65,10 @@ describe('AgentProxy', () => {
       ending.peers[0]!.end();
       return connection;
     };
-    const proxy = new AgentProxy({}, { connect });
+    const book = new LogBook();
+    const proxy = new AgentProxy({ logCallback: book.log }, { connect });
     expect((await proxy.connectAgent()).greeting).toBe('OK Pleased to meet you\n');
-    expect([attempts, proxy.sessionCount]).toEqual([2, 1]);
+    expect([attempts, book.openSessions]).toEqual([2, 1]);
     await next.stop();
     await proxy.stop();
   });
@@ -82,17 +88,21 @@ describe('AgentProxy', () => {
   });
 
   it('counts sessions that are still connecting', async () => {
-    const proxy = new AgentProxy({ maxSessions: 1 }, { connect: () => new Promise(() => {}) });
+    const book = new LogBook();
+    const proxy = new AgentProxy(
+      { logCallback: book.log, maxSessions: 1 },
+      { connect: () => new Promise(() => {}) },
+    );
     const first = proxy.connectAgent();
     await expect(proxy.connectAgent()).rejects.toMatchObject({ code: 'SESSION_LIMIT' });
     const rejected = expect(first).rejects.toMatchObject({ code: 'SESSION_ENDED' });
     await proxy.stop();
     await rejected;
-    expect(proxy.sessionCount).toBe(0);
+    expect(book.openSessions).toBe(0);
   });
 
   it('ends the session whose response is too large, and no other', async () => {
-    const { proxy } = await setUp(
+    const { book, proxy } = await setUp(
       { answer: (line) => (line === 'MUCH' ? `${'D 0123456789\n'.repeat(100)}OK\n` : 'OK\n') },
       { maxResponseBytes: 1000 },
     );
@@ -101,7 +111,7 @@ describe('AgentProxy', () => {
       code: 'BLOCK_TOO_LARGE',
     });
     expect(await proxy.sendCommands(other.sessionId, 'NOP\n')).toEqual({ response: 'OK\n' });
-    expect(proxy.sessionCount).toBe(1);
+    expect(book.openSessions).toBe(1);
     await proxy.stop();
   });
 
@@ -116,7 +126,7 @@ describe('AgentProxy', () => {
   });
 
   it('forgets a session whose cleanup fails', async () => {
-    const { agent, proxy } = await setUp({ answer: () => undefined });
+    const { agent, book, proxy } = await setUp({ answer: () => undefined });
     const { sessionId } = await proxy.connectAgent();
     const socket = agent.sockets[0]!;
     const { destroy } = socket;
@@ -129,12 +139,12 @@ describe('AgentProxy', () => {
     });
     await proxy.disconnectAgent(sessionId);
     await response;
-    expect(proxy.sessionCount).toBe(0);
+    expect(book.openSessions).toBe(0);
     await expect(proxy.sendCommands(sessionId, 'NOP\n')).rejects.toMatchObject({ code: 'SESSION_UNKNOWN' });
   });
 
   it('stops with sessions in every phase', async () => {
-    const { agent, proxy } = await setUp({ answer: (line) => (line === 'BYE' ? 'OK\n' : undefined) });
+    const { agent, book, proxy } = await setUp({ answer: (line) => (line === 'BYE' ? 'OK\n' : undefined) });
     await proxy.connectAgent();
     const busy = await proxy.connectAgent();
     const owed = expect(proxy.sendCommands(busy.sessionId, 'PKSIGN\n')).rejects.toMatchObject({
@@ -144,7 +154,7 @@ describe('AgentProxy', () => {
     await proxy.stop();
     await owed;
     await connecting;
-    expect(proxy.sessionCount).toBe(0);
+    expect(book.openSessions).toBe(0);
     expect(agent.sockets.slice(0, 2).every((socket) => socket.destroyed)).toBe(true);
   });
 

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { AssuanObserver, type Operation } from '../assuan/observer.ts';
-import { BridgeError, type ErrorCode } from '../errors.ts';
+import { BridgeError } from '../errors.ts';
+import type { KeyFilter } from '../gnupg/key-filter.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { AgentSession } from './agent-session.ts';
 import type { AgentConnection } from './connect.ts';
 import { HostGpgAgent, type HostGpgAgentOptions } from './gpg-agent.ts';
-import { exportPublicKeys, type KeyFilter } from './public-keys.ts';
+import { type OpenAgent, openAgent } from './open-agent.ts';
+import { exportPublicKeys } from './public-keys.ts';
 
 /** How an AgentProxy is set up; everything has a default. */
 export interface AgentProxyConfig extends Omit<HostGpgAgentOptions, 'log'> {
@@ -27,12 +29,7 @@ export interface AgentProxyDeps {
 
 const MAX_SESSIONS = 512;
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
-const DEFAULT_TIMEOUT_MS = 5_000;
-/**
- * What connecting to an agent that is just ending looks like: the kernel still accepts for it, or its
- * socket file still names a port. The next attempt finds it gone and starts it again.
- */
-const GOING_AWAY: ReadonlySet<ErrorCode> = new Set(['AGENT_CLOSED', 'AGENT_NONCE_REFUSED']);
+const BYE_TIMEOUT_MS = 5_000;
 
 /**
  * The host's side of the VS Code carrier: sessions with the host's gpg-agent, each by its id. Blocks and
@@ -41,32 +38,47 @@ const GOING_AWAY: ReadonlySet<ErrorCode> = new Set(['AGENT_CLOSED', 'AGENT_NONCE
 export class AgentProxy {
   readonly #config: AgentProxyConfig;
   readonly #log: LogCallback;
-  readonly #connect: () => Promise<AgentConnection>;
+  readonly #openAgent: OpenAgent;
   readonly #sessions = new Map<string, AgentSession>();
-  /** The host's agent, for those who need to know where it is. */
-  readonly agent: HostGpgAgent;
 
   constructor(config: AgentProxyConfig = {}, deps: AgentProxyDeps = {}) {
     this.#config = config;
     this.#log = config.logCallback ?? noLog;
-    this.agent = new HostGpgAgent({ ...config, log: this.#log });
-    this.#connect = deps.connect ?? (() => this.agent.connect());
-  }
-
-  /** How many sessions are open. */
-  get sessionCount(): number {
-    return this.#sessions.size;
+    const agent = new HostGpgAgent({ ...config, log: this.#log });
+    const { connect } = deps;
+    const { greetingTimeoutMs } = config;
+    this.#openAgent = connect
+      ? (outcome, signal) => openAgent(connect, outcome, { greetingTimeoutMs, log: this.#log, signal })
+      : (outcome, signal) => agent.open(outcome, signal);
   }
 
   /** Opens a session and returns its id with the agent's greeting. */
   async connectAgent(): Promise<{ sessionId: string; greeting: string }> {
-    try {
-      return await this.#openSession();
-    } catch (error) {
-      if (!(error instanceof BridgeError && GOING_AWAY.has(error.code))) throw error;
-      this.#log(`${error.what}: trying once more`, 'info');
-      return this.#openSession();
+    const limit = this.#config.maxSessions ?? MAX_SESSIONS;
+    if (this.#sessions.size >= limit) {
+      throw new BridgeError('SESSION_LIMIT', {
+        what: "can't open another session",
+        why: `${limit} are open already, which is the limit`,
+        fix: 'Wait for some of them to end.',
+      });
     }
+    const sessionId = randomUUID();
+    const session = new AgentSession({
+      id: sessionId,
+      openAgent: this.#openAgent,
+      byeTimeoutMs: this.#config.byeTimeoutMs ?? BYE_TIMEOUT_MS,
+      maxResponseBytes: this.#config.maxResponseBytes ?? MAX_RESPONSE_BYTES,
+      observer: this.#observerFor(sessionId),
+      log: this.#log,
+      onEnded: () => {
+        this.#sessions.delete(sessionId);
+        this.#log(`session ${sessionId}: ended`, 'debug');
+      },
+    });
+    this.#sessions.set(sessionId, session);
+    this.#log(`session ${sessionId}: connecting`, 'debug');
+    const greeting = await session.open();
+    return { sessionId, greeting: greeting.toString('latin1') };
   }
 
   /** Sends one command or inquiry block and returns the whole response to it. */
@@ -89,35 +101,6 @@ export class AgentProxy {
   /** Ends every session. */
   async stop(): Promise<void> {
     await Promise.all([...this.#sessions.values()].map((session) => session.close()));
-  }
-
-  async #openSession(): Promise<{ sessionId: string; greeting: string }> {
-    const limit = this.#config.maxSessions ?? MAX_SESSIONS;
-    if (this.#sessions.size >= limit) {
-      throw new BridgeError('SESSION_LIMIT', {
-        what: "can't open another session",
-        why: `${limit} are open already, which is the limit`,
-        fix: 'Wait for some of them to end.',
-      });
-    }
-    const sessionId = randomUUID();
-    const session = new AgentSession({
-      id: sessionId,
-      connect: this.#connect,
-      greetingTimeoutMs: this.#config.greetingTimeoutMs ?? DEFAULT_TIMEOUT_MS,
-      byeTimeoutMs: this.#config.byeTimeoutMs ?? DEFAULT_TIMEOUT_MS,
-      maxResponseBytes: this.#config.maxResponseBytes ?? MAX_RESPONSE_BYTES,
-      observer: this.#observerFor(sessionId),
-      log: this.#log,
-      onEnded: () => {
-        this.#sessions.delete(sessionId);
-        this.#log(`session ${sessionId}: ended`, 'debug');
-      },
-    });
-    this.#sessions.set(sessionId, session);
-    this.#log(`session ${sessionId}: connecting`, 'debug');
-    const greeting = await session.open();
-    return { sessionId, greeting: greeting.toString('latin1') };
   }
 
   #observerFor(sessionId: string): AssuanObserver | undefined {

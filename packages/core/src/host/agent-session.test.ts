@@ -1,10 +1,12 @@
 import { once } from 'node:events';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { LogBook } from '@gpg-bridge/test-support/log-book';
 import { ScriptedAgent, type ScriptedAgentOptions } from '@gpg-bridge/test-support/scripted-agent';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { BridgeError } from '../errors.ts';
 import { AgentSession, type AgentSessionOptions } from './agent-session.ts';
 import type { AgentConnection } from './connect.ts';
+import { openOnce } from './open-agent.ts';
 
 const LONG_MS = 600_000;
 
@@ -21,11 +23,13 @@ afterEach(async () => {
   await Promise.all(opened.splice(0).flatMap((session) => [session.close(), session.close()]));
 });
 
-function createSession(connect: AgentSessionOptions['connect'], options: Partial<AgentSessionOptions> = {}) {
+type Connect = () => Promise<AgentConnection>;
+type Options = Partial<AgentSessionOptions> & { greetingTimeoutMs?: number };
+
+function createSession(connect: Connect, { greetingTimeoutMs = LONG_MS, ...options }: Options = {}) {
   const session = new AgentSession({
     id: 'one',
-    connect,
-    greetingTimeoutMs: LONG_MS,
+    openAgent: (outcome, signal) => openOnce(connect, outcome, { greetingTimeoutMs, signal }),
     byeTimeoutMs: LONG_MS,
     maxResponseBytes: 1024 * 1024,
     observer: undefined,
@@ -39,13 +43,13 @@ function createSession(connect: AgentSessionOptions['connect'], options: Partial
   return session;
 }
 
-async function setUp(agentOptions: ScriptedAgentOptions = {}, options: Partial<AgentSessionOptions> = {}) {
+async function setUp(agentOptions: ScriptedAgentOptions = {}, options: Options = {}) {
   const agent = await ScriptedAgent.start(agentOptions);
   const session = createSession(agent.connect, options);
   return { agent, session };
 }
 
-async function ready(agentOptions: ScriptedAgentOptions = {}, options: Partial<AgentSessionOptions> = {}) {
+async function ready(agentOptions: ScriptedAgentOptions = {}, options: Options = {}) {
   const { agent, session } = await setUp(agentOptions, options);
   await session.open();
   return { agent, session, peer: agent.peers[0]!, socket: agent.sockets[0]! };
@@ -75,17 +79,21 @@ const CLOSES = [
 type Ends = Pick<Awaited<ReturnType<typeof ready>>, 'peer' | 'socket'>;
 
 describe('a connection that closes', () => {
-  it.each(CLOSES)('$how: in WAITING_FOR_AGENT with the greeting owed, the call is rejected', async (end) => {
-    const { agent, session } = await setUp({ greeting: '' });
-    const greeting = outcomeOf(session.open());
-    while (session.machine.state !== 'WAITING_FOR_AGENT') await once(session.machine, 'AGENT_WRITE_OK');
-    const closed = closeOf(agent.sockets[0]!);
-    end.close({ peer: agent.peers[0]!, socket: agent.sockets[0]! });
-    expect(await greeting).toBe('AGENT_CLOSED');
-    expect(await closed).toBe(end.hadError);
-    expect(session.machine.state).toBe('DISCONNECTED');
-    expect(ended).toBe(1);
-  });
+  it.each(CLOSES)(
+    '$how: in CONNECTING_TO_AGENT with the greeting owed, the call is rejected',
+    async (end) => {
+      const { agent, session } = await setUp({ greeting: '' });
+      const greeting = outcomeOf(session.open());
+      while (agent.sockets[0]?.listenerCount('data') !== 1) await immediate();
+      expect(session.machine.state).toBe('CONNECTING_TO_AGENT');
+      const closed = closeOf(agent.sockets[0]!);
+      end.close({ peer: agent.peers[0]!, socket: agent.sockets[0]! });
+      expect(await greeting).toBe('AGENT_CLOSED');
+      expect(await closed).toBe(end.hadError);
+      expect(session.machine.state).toBe('DISCONNECTED');
+      expect(ended).toBe(1);
+    },
+  );
 
   it.each(CLOSES)('$how: in WAITING_FOR_AGENT with a response owed, the call is rejected', async (end) => {
     const { agent, session, ...ends } = await ready();
@@ -176,7 +184,7 @@ describe('connecting', () => {
     expect(await greeting).toBe('SESSION_ENDED');
     expect(session.machine.state).toBe('DISCONNECTED');
     goOn();
-    while (agent.peers.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    while (agent.peers.length === 0) await immediate();
     await closeOf(agent.peers[0]!);
   });
 

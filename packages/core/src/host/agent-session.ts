@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
 import { type Block, type BlockKind, BlockScanner } from '../assuan/block-scanner.ts';
-import { describeError, errorValueOf } from '../assuan/error-codes.ts';
 import type { AssuanObserver } from '../assuan/observer.ts';
 import { BYE_ANSWER } from '../assuan/unavailable-agent.ts';
 import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
@@ -10,12 +9,12 @@ import type { LogCallback } from '../log.ts';
 import { AGENT_TABLE, type AgentEvent, type AgentState } from '../machine/agent-table.ts';
 import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
 import { StateMachine } from '../machine/state-machine.ts';
-import type { AgentConnection } from './connect.ts';
+import type { OpenAgent, OpenedAgent } from './open-agent.ts';
 
 interface Payloads extends EndPayloads {
   CLIENT_CONNECT_REQUESTED: undefined;
   CLIENT_DATA_RECEIVED: string;
-  AGENT_SOCKET_CONNECTED: AgentConnection;
+  AGENT_SOCKET_CONNECTED: OpenedAgent;
   AGENT_WRITE_OK: undefined;
   AGENT_DATA_CHUNK: undefined;
   AGENT_DATA_RECEIVED: Block;
@@ -33,8 +32,8 @@ interface Owed {
 /** What a session needs from the proxy that holds it. */
 export interface AgentSessionOptions {
   id: string;
-  connect(): Promise<AgentConnection>;
-  greetingTimeoutMs: number;
+  /** Opens the connection; the session gives up by aborting. */
+  openAgent: OpenAgent;
   /** How long a BYE may stay unanswered before the socket is ended without it. */
   byeTimeoutMs: number;
   maxResponseBytes: number;
@@ -47,7 +46,7 @@ export interface AgentSessionOptions {
 const BYE = 'BYE\n';
 /** gpg-agent takes commands in either case, and a BYE with arguments. */
 const BYE_LINE = /^bye[ \t\r\n]/i;
-/** The ends that BYE asks for, whoever was first. */
+/** Ends of a session that count as an answer to BYE: the agent closed it, or the caller did. */
 const ENDS_OF_BYE: ReadonlySet<ErrorCode> = new Set(['AGENT_CLOSED', 'SESSION_ENDED']);
 
 /** One conversation with the host's gpg-agent, driven by AGENT_TABLE. */
@@ -56,31 +55,33 @@ export class AgentSession {
   readonly #options: AgentSessionOptions;
   readonly #scanner: BlockScanner;
   readonly #end: SessionEnd;
-  #connection: AgentConnection | undefined;
+  readonly #opening = new AbortController();
+  #socket: Socket | undefined;
   #owed: Owed | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #byeTimer: NodeJS.Timeout | undefined;
 
   constructor(options: AgentSessionOptions) {
     this.#options = options;
     this.#scanner = new BlockScanner({ maxBlock: options.maxResponseBytes });
     this.#end = new SessionEnd(this.machine, {
       steps: [
-        () => clearTimeout(this.#timer),
-        () => this.#connection?.socket.removeAllListeners(),
+        () => clearTimeout(this.#byeTimer),
+        () => this.#opening.abort(),
+        () => this.#socket?.removeAllListeners(),
         // A late error of a destroyed socket has nobody left to tell.
-        () => this.#connection?.socket.on('error', () => {}),
-        () => this.#connection?.socket.destroy(),
+        () => this.#socket?.on('error', () => {}),
+        () => this.#socket?.destroy(),
         () => this.#scanner.clear(),
         () => options.observer?.end(),
         () => options.onEnded(),
       ],
       ended: (failure) => {
-        if (this.#owed) this.#giveUp(failure ?? this.#closeError());
+        if (this.#owed) this.#giveUp(failure ?? agentClosed());
         else if (failure) options.log(`session ${options.id}: ${failure.message}`, 'warn');
       },
     });
     this.machine.handle('CLIENT_CONNECT_REQUESTED', () => this.#connect());
-    this.machine.handle('AGENT_SOCKET_CONNECTED', (connection) => this.#attach(connection));
+    this.machine.handle('AGENT_SOCKET_CONNECTED', (opened) => this.#attach(opened));
     this.machine.handle('CLIENT_DATA_RECEIVED', (text) => this.#write(text));
     this.machine.handle('AGENT_WRITE_OK', () => this.#takeBuffered());
     this.machine.handle('AGENT_DATA_CHUNK', () => this.#scan());
@@ -102,7 +103,7 @@ export class AgentSession {
       this.#end.fail(error);
       return Promise.reject(error);
     }
-    // The agent would wait for the rest of the line, and the caller for the agent.
+    // Without the end of the line the agent would wait for it, and the caller for the agent, for ever.
     if (!block.endsWith('\n')) return Promise.reject(incompleteBlock());
     return this.#owe('response', isBye(block), () => this.machine.dispatch('CLIENT_DATA_RECEIVED', block));
   }
@@ -110,7 +111,7 @@ export class AgentSession {
   /** Says BYE if the agent is listening, and ends the session; resolves when it is over. */
   async close(): Promise<void> {
     if (this.machine.state === 'READY') {
-      this.#timer = setTimeout(() => this.#end.finish(), this.#options.byeTimeoutMs);
+      this.#byeTimer = setTimeout(() => this.#end.finish(), this.#options.byeTimeoutMs);
       // Whatever comes of the BYE, the session ends below.
       await this.send(BYE).catch(() => {});
     }
@@ -126,41 +127,31 @@ export class AgentSession {
   }
 
   #connect(): void {
-    this.#options.connect().then(
-      (connection) => {
-        if (this.machine.accepts('AGENT_SOCKET_CONNECTED')) {
-          this.machine.dispatch('AGENT_SOCKET_CONNECTED', connection);
-        } else {
-          connection.socket.destroy(); // the session was ended while it connected
-        }
+    this.#options.openAgent(
+      {
+        opened: (opened) => this.machine.dispatch('AGENT_SOCKET_CONNECTED', opened),
+        failed: (error) => this.#end.fail(error),
       },
-      (error: unknown) => this.#end.fail(toBridgeError(error, "can't connect to the host's gpg-agent")),
+      this.#opening.signal,
     );
   }
 
-  #attach(connection: AgentConnection): void {
-    this.#connection = connection;
-    const socket: Socket = connection.socket;
+  #attach({ socket, greeting }: OpenedAgent): void {
+    this.#socket = socket;
     let cause: Error | undefined;
     takeViews(socket, (view) => this.#received(Buffer.from(view)));
     socket.on('error', (error) => {
       cause = error; // `close` follows, and decides
     });
-    socket.on('close', (hadError) => this.#end.socketClosed(hadError, () => this.#closeError(cause)));
-    this.#timer = setTimeout(() => {
-      this.#end.fail(
-        new BridgeError('AGENT_GREETING_TIMEOUT', {
-          what: "the host's gpg-agent did not greet",
-          why: `nothing came within ${this.#options.greetingTimeoutMs} ms of connecting`,
-          fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
-        }),
-      );
-    }, this.#options.greetingTimeoutMs);
-    this.machine.dispatch('CLIENT_DATA_RECEIVED', connection.preamble.toString('latin1'));
+    socket.on('close', (hadError) => this.#end.socketClosed(hadError, () => agentClosed(cause)));
+    // A nonce, if there is one, has been written: nothing is left to say before the greeting.
+    this.#options.observer?.fromAgent(greeting);
+    this.#scanner.push(greeting);
+    this.machine.dispatch('CLIENT_DATA_RECEIVED', '');
   }
 
   #write(text: string): void {
-    const socket = this.#connection?.socket;
+    const socket = this.#socket;
     if (!socket) return;
     const observer = this.#owed?.kind === 'response' ? this.#options.observer : undefined;
     const written = (error?: Error | null): void => {
@@ -173,7 +164,7 @@ export class AgentSession {
   #received(chunk: Buffer): void {
     this.#options.observer?.fromAgent(chunk);
     this.#scanner.push(chunk);
-    // While a write is under way the bytes wait; an agent that speaks in READY answers nobody.
+    // Bytes that come during a write are scanned after it. In READY nothing is owed, so there they are an error.
     if (this.machine.accepts('AGENT_DATA_CHUNK')) this.machine.dispatch('AGENT_DATA_CHUNK', undefined);
     else if (this.machine.state === 'READY' || this.#scanner.buffered > this.#options.maxResponseBytes)
       this.#end.fail(outOfTurn());
@@ -185,12 +176,8 @@ export class AgentSession {
 
   #scan(): void {
     try {
-      const owed = this.#owed?.kind;
-      const block = owed && this.#scanner.next(owed);
-      if (!block) return;
-      // gpg-agent's own greetings are `OK Pleased to meet you…`; anything that starts with OK will do.
-      if (owed === 'greeting' && !block.word.startsWith('OK')) this.#end.fail(badGreeting(block.line));
-      else this.machine.dispatch('AGENT_DATA_RECEIVED', block);
+      const block = this.#owed && this.#scanner.next(this.#owed.kind);
+      if (block) this.machine.dispatch('AGENT_DATA_RECEIVED', block);
     } catch (error) {
       this.#end.fail(toBridgeError(error, "can't read the gpg-agent's response"));
     }
@@ -199,7 +186,7 @@ export class AgentSession {
   #settle(block: Block): void {
     const owed = this.#owed;
     this.#owed = undefined;
-    clearTimeout(this.#timer);
+    clearTimeout(this.#byeTimer);
     if (this.#scanner.buffered > 0) {
       const error = outOfTurn();
       owed?.reject(error);
@@ -207,27 +194,26 @@ export class AgentSession {
       return;
     }
     owed?.resolve(block.bytes);
-    // The agent closes now; waiting for that would only let somebody send into a closed socket.
+    // The agent closes now. Until that is seen a caller could send into a closed socket, so the session ends here.
     if (owed?.afterBye && block.word === 'OK') this.#end.finish();
   }
 
-  /** Tells whoever waits that no answer will come. */
+  /** Rejects the call that waits for an answer, if there is one. */
   #giveUp(error: BridgeError): void {
     const owed = this.#owed;
     this.#owed = undefined;
     if (owed?.afterBye && ENDS_OF_BYE.has(error.code)) owed.resolve(BYE_ANSWER);
     else owed?.reject(error);
   }
+}
 
-  #closeError(cause?: Error): BridgeError {
-    if (this.#connection && this.#owed?.kind === 'greeting') return this.#connection.earlyCloseError(cause);
-    return new BridgeError('AGENT_CLOSED', {
-      what: "the host's gpg-agent closed the connection",
-      why: cause ? cause.message : 'it ended before it answered',
-      fix: 'Try again: the next connection starts the agent if need be.',
-      cause,
-    });
-  }
+function agentClosed(cause?: Error): BridgeError {
+  return new BridgeError('AGENT_CLOSED', {
+    what: "the host's gpg-agent closed the connection",
+    why: cause ? cause.message : 'it ended before it answered',
+    fix: 'Try again: the next connection starts the agent if need be.',
+    cause,
+  });
 }
 
 /** Whether the last line of a block is a BYE; comments may stand before it. */
@@ -265,14 +251,5 @@ function outOfTurn(): BridgeError {
     what: "the host's gpg-agent spoke out of turn",
     why: 'it sent more than the one response it owed',
     fix: 'Check that the socket really belongs to gpg-agent.',
-  });
-}
-
-function badGreeting(line: Buffer): BridgeError {
-  const value = errorValueOf(line);
-  return new BridgeError('BAD_GREETING', {
-    what: "the host's gpg-agent refused the connection",
-    why: value === undefined ? 'its first line is not a greeting' : `it greeted with ${describeError(value)}`,
-    fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
   });
 }

@@ -74,7 +74,7 @@ function errnoOf(cause: unknown): string {
   return (cause as NodeJS.ErrnoException | undefined)?.code ?? '';
 }
 
-/** The agent closed or reset a connection that it was given a nonce on, without a greeting. */
+/** The agent closed or reset a connection without a greeting after it was sent the nonce. */
 export function nonceRefused(path: string, cause?: unknown): BridgeError {
   return new BridgeError('AGENT_NONCE_REFUSED', {
     what: `the agent at ${path} refused the connection`,
@@ -93,7 +93,7 @@ export function wrongEcho(path: string): BridgeError {
   });
 }
 
-/** The agent closed a connection without a greeting, and no nonce was in play. */
+/** The agent closed a connection without a greeting, and there was no nonce that it could have refused. */
 export function closedEarly(path: string, cause?: unknown): BridgeError {
   return new BridgeError('AGENT_CLOSED', {
     what: `the agent at ${path} closed the connection`,

@@ -33,7 +33,7 @@ export interface AgentConnection {
   readonly kind: ConnectionKind;
   /** What has to be written before anything else; empty unless the agent wants a nonce. A secret. */
   readonly preamble: Buffer;
-  /** What it means that the agent closed this connection, or reset it, before it said anything. */
+  /** The error for an agent that closes or resets this connection before its greeting. */
   earlyCloseError(cause?: unknown): BridgeError;
 }
 
@@ -51,7 +51,7 @@ export interface ConnectOptions {
 }
 
 /** Connect timeout unless another is given. */
-export const CONNECT_TIMEOUT_MS = 5000;
+const CONNECT_TIMEOUT_MS = 5000;
 
 /** An agent writes the file in two steps, microseconds apart; what is malformed after this stays so. */
 const HALF_WRITTEN_MS = 250;
@@ -100,7 +100,7 @@ class Attempt {
     if (isPipe(this.#path)) return this.#connectPath(this.#path, 'pipe');
     if (this.#platform === 'win32') return this.#connectFile();
     const outcome = await this.#connectPath(this.#path, 'unix');
-    // Only a failure is worth a look at the file: the ordinary connection costs no other system call.
+    // The file is looked at after a failure only, so that the usual connection costs no other system call.
     if (!isFailure(outcome) || !mayBeFile(outcome)) return outcome;
     return this.#connectFile(outcome);
   }
@@ -175,7 +175,7 @@ class Attempt {
       : failureOf(shownPath, outcome);
   }
 
-  /** The outcome, which a destroyed socket has to end, unless the timeout or the caller's signal is first. */
+  /** Destroys the socket at the deadline or the caller's signal; `outcome` has to settle when it is destroyed. */
   async #bounded<T>(socket: net.Socket, outcome: Promise<T>): Promise<T | 'overdue'> {
     const { signal } = this.#options;
     let over = false;

@@ -1,5 +1,6 @@
-import type { Socket } from 'node:net';
+import type { NetConnectOpts, Socket } from 'node:net';
 import { ask } from '../assuan/ask.ts';
+import { GREETING_TIMEOUT_MS } from '../assuan/greeting.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
 import { type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
@@ -7,6 +8,8 @@ import type { GnupgOptions } from '../gnupg/programs.ts';
 import { ViewSocket } from '../io/view-socket.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
+import { type OpenOutcome, onceMore, openAgent, openSocket } from './open-agent.ts';
+import { Remembered } from './remembered.ts';
 
 /** How the host's gpg-agent is found and reached; everything has a default. */
 export interface HostGpgAgentOptions
@@ -19,26 +22,23 @@ export interface HostGpgAgentOptions
   socketPath?: string | undefined;
 }
 
-const GREETING_TIMEOUT_MS = 5000;
-
 /** Failures that mean no agent is there, so that starting one is worth a try. */
 const NO_AGENT_CODES: readonly ErrorCode[] = ['AGENT_SOCKET_MISSING', 'AGENT_UNREACHABLE'];
 
-/** What a connection to an agent ends with that is just going away. */
-const CLOSED_CODES: readonly ErrorCode[] = ['AGENT_NONCE_REFUSED', 'AGENT_CLOSED'];
-
 /**
- * The host's gpg-agent behind its extra socket. Where that is gets asked once, and again when nothing is
- * there any more; an agent that is not running is started.
+ * The host's gpg-agent behind its extra socket. gpgconf is asked for the path once, and again when no agent
+ * listens there any more; an agent that is not running is started.
  */
 export class HostGpgAgent {
   readonly #options: HostGpgAgentOptions;
   readonly #log: LogCallback;
-  #path: Promise<string> | undefined;
+  /** Asked again after a failure, since GnuPG may be installed while the bridge runs. */
+  readonly #path = new Remembered(() => listDir('agent-extra-socket', this.#options));
   #launching: Promise<void> | undefined;
-  #check: Promise<void> | undefined;
+  /** The check before the socket's first use. */
+  readonly #check = new Remembered(() => onceMore(() => this.#checkRestricted()));
   #checkedPath: string | undefined;
-  /** The same, once it has turned out to be a Unix socket. */
+  /** The checked path if it is a Unix socket: it can be connected to without reading a socket file first. */
   #directPath: string | undefined;
   /** A nonce was refused: the socket file is of an agent that is gone, and its port somebody else's. */
   #stale = false;
@@ -48,48 +48,48 @@ export class HostGpgAgent {
     this.#log = options.log ?? noLog;
   }
 
-  /** Connects to the extra socket, once it has been seen to be the restricted one. */
+  /** Connects to the extra socket, after a check that it is the restricted one. */
   async connect(): Promise<AgentConnection> {
-    await this.#checked();
-    const connection = await this.#open();
+    await this.#check.get();
+    const connection = await this.#connect();
     if (connection.path === this.#checkedPath) {
       this.#directPath = connection.kind === 'unix' ? connection.path : undefined;
       return connection;
     }
     this.#directPath = undefined;
-    connection.socket.destroy(); // found at another place when it was started again
-    this.#check = undefined;
+    connection.socket.destroy(); // the agent was started again at another path, which is not checked yet
+    this.#check.forget();
     return this.connect();
   }
 
   /**
-   * A connection in the making to a Unix socket that was used before, without asking anything first; it
-   * may well fail. Undefined where only `connect` will do.
+   * Opens a connection: `outcome` is called when the agent has greeted, or can't be used. A Unix socket that
+   * was used before is connected to at once; an agent that has to be found, started or waited for takes
+   * `connect`, and so does one that closes such a connection before it greets.
    */
-  connectNow(): Socket | undefined {
+  open(outcome: OpenOutcome, signal?: AbortSignal): void {
+    const { greetingTimeoutMs } = this.#options;
+    const options = { greetingTimeoutMs, log: this.#log, signal };
+    const connect = () => openAgent(() => this.connect(), outcome, options);
     const path = this.#directPath;
-    return path === undefined ? undefined : (this.#options.socketFactory ?? ViewSocket.to)({ path });
+    if (path === undefined) connect();
+    else openSocket(this.#createSocket({ path }), options, outcome, connect);
   }
 
   /** Where the extra socket is. */
   socketPath(): Promise<string> {
     if (this.#options.socketPath) return Promise.resolve(this.#options.socketPath);
-    const path = (this.#path ??= listDir('agent-extra-socket', this.#options));
-    // A failure is not kept: GnuPG may be installed while the bridge runs.
-    path.catch(() => {
-      if (this.#path === path) this.#path = undefined;
-    });
-    return path;
+    return this.#path.get();
   }
 
-  /** What the agent's main and extra sockets are, whatever they are called in a target. */
+  /** The identities of the agent's main and extra sockets, which hold in a target that mounts them, too. */
   async identities(): Promise<SocketIdentity[]> {
     const paths = await Promise.all([listDir('agent-socket', this.#options), this.socketPath()]);
     const identities = await Promise.all(paths.map(tellableIdentity));
     return identities.filter((identity) => identity !== undefined);
   }
 
-  async #open(): Promise<AgentConnection> {
+  async #connect(): Promise<AgentConnection> {
     if (!this.#stale) {
       const outcome = await this.#attempt(false);
       if (!(outcome instanceof BridgeError)) return outcome;
@@ -122,6 +122,10 @@ export class HostGpgAgent {
     return { ...connection, earlyCloseError };
   }
 
+  #createSocket(options: NetConnectOpts): Socket {
+    return (this.#options.socketFactory ?? ViewSocket.to)(options);
+  }
+
   /** Starts the agent; connections that miss it at the same time share one start. */
   #launched(): Promise<void> {
     this.#launching ??= this.#launch().finally(() => {
@@ -131,7 +135,7 @@ export class HostGpgAgent {
   }
 
   async #launch(): Promise<void> {
-    this.#path = undefined;
+    this.#path.forget();
     this.#stale = false;
     this.#log(`no gpg-agent at ${await this.socketPath()}: starting it`, 'info');
     try {
@@ -143,28 +147,8 @@ export class HostGpgAgent {
     }
   }
 
-  /** Checks the socket before its first use; connections that come meanwhile wait for the same check. */
-  #checked(): Promise<void> {
-    if (this.#check) return this.#check;
-    const check = this.#checkRestricted();
-    this.#check = check;
-    check.catch(() => {
-      if (this.#check === check) this.#check = undefined;
-    });
-    return check;
-  }
-
   async #checkRestricted(): Promise<void> {
-    try {
-      await this.#askRestricted();
-    } catch (error) {
-      if (!(error instanceof BridgeError) || !CLOSED_CODES.includes(error.code)) throw error;
-      await this.#askRestricted(); // that one was about to end, or is not the agent of the socket file
-    }
-  }
-
-  async #askRestricted(): Promise<void> {
-    const { socket, path, preamble, earlyCloseError } = await this.#open();
+    const { socket, path, preamble, earlyCloseError } = await this.#connect();
     const timeoutMs = this.#options.greetingTimeoutMs ?? GREETING_TIMEOUT_MS;
     try {
       if (preamble.length > 0) socket.write(preamble);

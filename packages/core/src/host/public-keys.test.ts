@@ -4,7 +4,8 @@ import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { exportPublicKeys, type KeyFilter } from './public-keys.ts';
+import type { KeyFilter } from '../gnupg/key-filter.ts';
+import { exportPublicKeys } from './public-keys.ts';
 
 let host: GnupgHome;
 /** Fingerprints: `own` has its secret here, `card` a stub for a smart card, `offline` only a secret subkey. */

@@ -1,9 +1,8 @@
 import { BridgeError } from '../errors.ts';
+import type { KeyFilter } from '../gnupg/key-filter.ts';
+import { parseKeyListing } from '../gnupg/key-listing.ts';
 import { findProgram, type GnupgOptions } from '../gnupg/programs.ts';
 import { describeFailure, type ProgramResult, runProgram } from '../process/run-program.ts';
-
-/** Which public keys: those with a secret half here, all, none, or the ones named as gpg takes names. */
-export type KeyFilter = 'pairs' | 'all' | 'none' | readonly string[];
 
 /** Public keys for a target's keyring. */
 export interface PublicKeys {
@@ -66,19 +65,10 @@ async function secretFingerprints(gpg: Gpg): Promise<string[]> {
   const result = await gpg(['--with-colons', '--list-secret-keys']);
   // An empty keyring is success, and status 2 says that some other secret key could not be read.
   if (result.status === undefined || result.aborted) throw exportFailed(describeFailure(result));
-  const fingerprints: string[] = [];
-  let primary = false;
-  for (const line of result.stdout.toString('latin1').split(/\r?\n/)) {
-    const fields = line.split(':');
-    if (fields[0] === 'fpr') {
-      if (primary && fields[9]) fingerprints.push(fields[9]);
-      primary = false;
-    } else if (fields[0] === 'sec') primary = true;
-  }
-  return fingerprints;
+  return parseKeyListing(result.stdout.toString()).map(({ fingerprint }) => fingerprint);
 }
 
-/** gpg exports what it finds and is content, so each name is looked up first. */
+/** `gpg --export` succeeds without the names that it does not know, so each is looked up first. */
 async function checkKnown(gpg: Gpg, name: string): Promise<void> {
   if (name === '' || name.length > LONGEST_NAME || /[\x00-\x1f\x7f]/.test(name)) {
     throw exportFailed('a key name is empty, too long or has control characters in it');

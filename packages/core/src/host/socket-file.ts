@@ -116,7 +116,7 @@ function loopbackAddress(host: string): string | undefined {
   return isIPv4(host) && host.startsWith('127.') ? host : undefined;
 }
 
-/** Reads what is at a socket's place; a double stands in for it where a test can't provoke a state. */
+/** Reads the file at a socket's path; a test may replace it for a state that can't be provoked. */
 export interface SocketFileSystem {
   /** At most `limit` bytes of a regular file, or what else is there. Rejects as Node's `stat` does. */
   read(path: string, limit: number): Promise<Buffer | 'socket' | 'other'>;

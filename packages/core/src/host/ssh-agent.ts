@@ -4,6 +4,7 @@ import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
+import { Remembered } from './remembered.ts';
 
 /** How the host's ssh-agent is found and reached; everything has a default. */
 export interface HostSshAgentOptions
@@ -22,7 +23,7 @@ const WINDOWS_PIPE = '\\\\.\\pipe\\openssh-ssh-agent';
 export class HostSshAgent {
   readonly #options: HostSshAgentOptions;
   readonly #log: LogCallback;
-  #gpgPath: Promise<string> | undefined;
+  readonly #gpgPath = new Remembered(() => listDir('agent-ssh-socket', this.#options));
   #launching: Promise<void> | undefined;
 
   constructor(options: HostSshAgentOptions = {}) {
@@ -33,7 +34,7 @@ export class HostSshAgent {
   /** Where the agent is. */
   async socketPath(): Promise<string> {
     const { fromGpg, env = process.env, platform = process.platform } = this.#options;
-    if (fromGpg) return this.#fromGpg();
+    if (fromGpg) return this.#gpgPath.get();
     if (env.SSH_AUTH_SOCK) return env.SSH_AUTH_SOCK;
     if (platform === 'win32') return WINDOWS_PIPE;
     throw new BridgeError('SSH_AGENT_MISSING', {
@@ -49,7 +50,7 @@ export class HostSshAgent {
     const { fromGpg, connectTimeoutMs: timeoutMs, env, platform, socketFactory, fileSystem } = this.#options;
     const options = { timeoutMs, env, platform, socketFactory, fileSystem };
     try {
-      // Nobody starts the agent of SSH_AUTH_SOCK for us, so there is nothing to wait for.
+      // The bridge can't start the agent of SSH_AUTH_SOCK, so it does not wait for it either.
       return await connectToAgent(path, { ...options, waitForStart: false });
     } catch (error) {
       if (!(error instanceof BridgeError) || !isMissing(error)) throw error;
@@ -63,18 +64,10 @@ export class HostSshAgent {
     }
   }
 
-  /** What the agent's socket is, whatever it is called in a target. */
+  /** The identity of the agent's socket, which holds in a target that mounts it, too. */
   async identities(): Promise<SocketIdentity[]> {
     const identity = await tellableIdentity(await this.socketPath());
     return identity ? [identity] : [];
-  }
-
-  #fromGpg(): Promise<string> {
-    const path = (this.#gpgPath ??= listDir('agent-ssh-socket', this.#options));
-    path.catch(() => {
-      if (this.#gpgPath === path) this.#gpgPath = undefined;
-    });
-    return path;
   }
 
   #launched(path: string): Promise<void> {

@@ -1,4 +1,3 @@
-import { EventEmitter } from 'node:events';
 import type { BridgeError } from '../errors.ts';
 
 /** Payloads of the events by which every session ends, whichever its table. */
@@ -28,14 +27,13 @@ export interface EndActions {
 
 /**
  * How a session of either proxy ends: an error leads to cleanup, a closed socket to one or the other,
- * and cleanup runs once. Emits `ended` when the machine has come to DISCONNECTED or FATAL.
+ * and cleanup runs once, which brings the machine to DISCONNECTED or FATAL.
  */
-export class SessionEnd extends EventEmitter {
+export class SessionEnd {
   readonly #machine: EndingMachine;
   #failure: BridgeError | undefined;
 
   constructor(machine: EndingMachine, actions: EndActions) {
-    super();
     this.#machine = machine;
     machine.handle('ERROR_OCCURRED', (error) => {
       this.#failure = error;
@@ -45,7 +43,6 @@ export class SessionEnd extends EventEmitter {
       const thrown = runCleanup([...actions.steps, () => actions.ended(this.#failure)]);
       if (thrown) machine.dispatch('CLEANUP_ERROR', thrown.error);
       else machine.dispatch('CLEANUP_COMPLETE', undefined);
-      this.emit('ended');
     });
   }
 

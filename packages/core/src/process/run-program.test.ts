@@ -1,4 +1,8 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { bundledScript } from '@gpg-bridge/test-support/bundled-script';
+import { PATIENT } from '@gpg-bridge/test-support/patient';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, test } from 'vitest';
 import { describeFailure, runProgram } from './run-program.ts';
 
@@ -26,6 +30,33 @@ test('one that prints too much, or never ends, is ended', async () => {
   expect(sleeper).toMatchObject({ aborted: 'timeout', signal: 'SIGKILL' });
   expect(describeFailure(sleeper)).toBe('it did not finish in time');
 });
+
+test('a signal ends it and what it started', async () => {
+  const giveUp = new AbortController();
+  const started = join(await tempDir(), 'started');
+  const running = runProgram('sh', ['-c', 'sleep 1000 & echo $!; : >"$0"; wait', started], {
+    ownGroup: true,
+    signal: giveUp.signal,
+  });
+  await expect.poll(() => existsSync(started), PATIENT).toBe(true);
+  giveUp.abort();
+  const result = await running;
+  expect(result).toMatchObject({ aborted: 'signal', signal: 'SIGTERM' });
+  expect(describeFailure(result)).toBe('it was interrupted');
+  const pid = Number(result.stdout.toString());
+  await expect.poll(() => isRunning(pid), PATIENT).toBe(false);
+  const late = await runProgram('sleep', ['1000'], { signal: giveUp.signal });
+  expect(late.aborted).toBe('signal');
+});
+
+function isRunning(pid: number): boolean {
+  try {
+    // A zombie has ended, too: whoever inherits it here may never ask for its status.
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
+  } catch {
+    return false;
+  }
+}
 
 test('standard error is cut, not refused', async () => {
   const result = await runProgram(node, ['-e', 'process.stderr.write("e".repeat(100000))'], {

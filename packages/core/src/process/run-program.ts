@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 
 /** How a program ended and what it printed. */
 export interface ProgramResult {
@@ -9,30 +9,43 @@ export interface ProgramResult {
   /** Cut at `maxStderr`. */
   stderr: string;
   /** Why it was ended by the bridge, if it was. */
-  aborted?: 'timeout' | 'output-limit';
+  aborted?: 'timeout' | 'output-limit' | 'signal';
 }
 
 /** Options for `runProgram`. */
 export interface RunProgramOptions {
   env?: NodeJS.ProcessEnv | undefined;
+  cwd?: string;
   input?: Buffer;
   timeoutMs?: number;
   /** Of standard output; a program that prints more is ended. */
   maxOutput?: number;
   maxStderr?: number;
+  /** Runs it in a process group of its own, which a Ctrl-C in the terminal does not reach. */
+  ownGroup?: boolean;
+  /** Ends the program, and with `ownGroup` all that it started. */
+  signal?: AbortSignal;
 }
 
-/** An agent that a program started may keep the pipes open: how long to read on after the exit. */
+/** How long to read on after the exit: a daemon that the program started may keep the pipes open for ever. */
 const DRAIN_MS = 250;
 
 /** Runs a program without a shell, with bounded output and time; rejects only when it can't be started. */
 export function runProgram(
   program: string,
   args: readonly string[],
-  { env, input, timeoutMs = 30_000, maxOutput = 1024 * 1024, maxStderr = 64 * 1024 }: RunProgramOptions = {},
+  options: RunProgramOptions = {},
 ): Promise<ProgramResult> {
+  const { env = process.env, cwd, input, timeoutMs = 30_000, ownGroup = false, signal } = options;
+  const { maxOutput = 1024 * 1024, maxStderr = 64 * 1024 } = options;
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { env: env ?? process.env, stdio: 'pipe', windowsHide: true });
+    const child = spawn(program, args, {
+      env,
+      cwd,
+      stdio: 'pipe',
+      windowsHide: true,
+      detached: ownGroup,
+    });
     child.once('error', reject);
     if (child.pid === undefined) return; // `error` follows; without descriptors left there are no streams either
     const stdout: Buffer[] = [];
@@ -47,6 +60,13 @@ export function runProgram(
       child.kill('SIGKILL');
     };
     const timer = setTimeout(abort, timeoutMs, 'timeout');
+    const interrupt = () => {
+      aborted ??= 'signal';
+      if (ownGroup) endGroup(child);
+      else child.kill();
+    };
+    signal?.addEventListener('abort', interrupt);
+    if (signal?.aborted) interrupt();
     child.stdout.on('data', (chunk: Buffer) => {
       stdoutLength += chunk.length;
       if (stdoutLength > maxOutput) abort('output-limit');
@@ -68,11 +88,12 @@ export function runProgram(
         child.stderr.destroy();
       }, DRAIN_MS);
     });
-    child.once('close', (status, signal) => {
+    child.once('close', (status, endedBy) => {
       clearTimeout(drain);
+      signal?.removeEventListener('abort', interrupt);
       resolve({
         status: status ?? undefined,
-        signal: signal ?? undefined,
+        signal: endedBy ?? undefined,
         stdout: Buffer.concat(stdout),
         stderr: Buffer.concat(stderr).toString(),
         ...(aborted && { aborted }),
@@ -81,10 +102,22 @@ export function runProgram(
   });
 }
 
+/** Ends a program that leads a process group, and everything else in it. */
+function endGroup(leader: ChildProcess): void {
+  try {
+    // Windows has no process groups.
+    if (process.platform === 'win32') leader.kill();
+    else process.kill(-leader.pid!, 'SIGTERM');
+  } catch {
+    // It has ended by itself.
+  }
+}
+
 /** Why a program failed, in one line fit for an error message. */
 export function describeFailure(result: ProgramResult): string {
   if (result.aborted === 'timeout') return 'it did not finish in time';
   if (result.aborted === 'output-limit') return 'it printed more than expected';
+  if (result.aborted === 'signal') return 'it was interrupted';
   const lines = result.stderr
     .split(/\r?\n/)
     .map((line) => line.replace(/[\x00-\x1f\x7f]/g, ' ').trim())

@@ -6,13 +6,13 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Block } from '../assuan/block-scanner.ts';
 import { BridgeError } from '../errors.ts';
 import type { RequestState } from '../machine/request-table.ts';
-import type { AgentLine, OpenedLine } from './agent-line.ts';
+import type { AgentChannel, OpenedChannel } from './agent-channel.ts';
 import { ClientSession, type ClientSessionOptions } from './client-session.ts';
 
 const GREETING = 'OK Pleased to meet you\n';
 
-/** A line whose answers the test gives, in its own time. */
-class HeldLine implements AgentLine {
+/** A channel whose answers the test gives, in its own time. */
+class HeldChannel implements AgentChannel {
   readonly asked: string[] = [];
   closed = 0;
   #waiting: ((asked: string) => void) | undefined;
@@ -47,8 +47,8 @@ class HeldLine implements AgentLine {
   }
 }
 
-/** A line that answers at once. */
-function answering(answer: (block: string) => string): AgentLine & { asked: string[]; closed: number } {
+/** A channel that answers at once. */
+function answering(answer: (block: string) => string): AgentChannel & { asked: string[]; closed: number } {
   const asked: string[] = [];
   return {
     asked,
@@ -75,7 +75,7 @@ interface Setting extends ClientPair {
 }
 
 async function setUp(
-  openLine: () => Promise<OpenedLine>,
+  openChannel: () => Promise<OpenedChannel>,
   options: Partial<ClientSessionOptions> = {},
 ): Promise<Setting> {
   const pair = await clientPair();
@@ -86,7 +86,7 @@ async function setUp(
   });
   const session = new ClientSession({
     socket: pair.socket,
-    openLine,
+    openChannel,
     maxBlockBytes: 64 * 1024 * 1024,
     log: book.log,
     onEnded: () => {
@@ -99,15 +99,15 @@ async function setUp(
   return { ...pair, session, ended, endings: () => endings };
 }
 
-async function setUpWith<L extends AgentLine>(line: L, options: Partial<ClientSessionOptions> = {}) {
-  const setting = await setUp(async () => ({ line, greeting: GREETING }), options);
-  return { ...setting, line };
+async function setUpWith<C extends AgentChannel>(channel: C, options: Partial<ClientSessionOptions> = {}) {
+  const setting = await setUp(async () => ({ channel, greeting: GREETING }), options);
+  return { ...setting, channel };
 }
 
 /** Brings a new session to a state, with the client having done what leads there. */
 async function inState(state: RequestState) {
-  const line = new HeldLine();
-  let open = (_: OpenedLine) => {};
+  const channel = new HeldChannel();
+  let open = (_: OpenedChannel) => {};
   const setting = await setUp(
     () =>
       new Promise((resolve) => {
@@ -115,8 +115,8 @@ async function inState(state: RequestState) {
       }),
   );
   const { client, session } = setting;
-  const greet = () => open({ line, greeting: GREETING });
-  const reached = { ...setting, line, greet };
+  const greet = () => open({ channel, greeting: GREETING });
+  const reached = { ...setting, channel, greet };
   if (state === 'CONNECTING_TO_AGENT') return reached;
   greet();
   await client.reads(GREETING);
@@ -130,16 +130,16 @@ async function inState(state: RequestState) {
     return reached;
   }
   client.write('PKDECRYPT\n');
-  await line.next();
+  await channel.next();
   if (state === 'WAITING_FOR_AGENT') return reached;
   if (state === 'BUFFERING_INQUIRE') {
-    line.answer('INQUIRE CIPHERTEXT\n');
+    channel.answer('INQUIRE CIPHERTEXT\n');
     await client.reads('CIPHERTEXT\n');
     await until(session, 'BUFFERING_INQUIRE');
     return reached;
   }
   client.socket.pause();
-  line.answer(HUGE);
+  channel.answer(HUGE);
   await until(session, 'SENDING_TO_CLIENT');
   return reached;
 }
@@ -171,19 +171,19 @@ describe('a client’s socket that closes', () => {
   const cases = STATES.flatMap((state) => ways.map((way) => ({ state, ...way })));
 
   it.each(cases)(
-    'in $state, $how: the session and its line end at once, and once',
+    'in $state, $how: the session and its channel end at once, and once',
     async ({ state, close }) => {
       const reached = await inState(state);
       await close(reached);
       await reached.ended;
       reached.greet();
-      reached.line.answer('OK too late\n');
-      reached.line.fail(new Error('too late'));
+      reached.channel.answer('OK too late\n');
+      reached.channel.fail(new Error('too late'));
       reached.session.stop();
       await new Promise((resolve) => setImmediate(resolve));
       expect(reached.session.machine.state).toBe('DISCONNECTED');
       expect(reached.endings()).toBe(1);
-      expect(reached.line.closed).toBe(1);
+      expect(reached.channel.closed).toBe(1);
       expect(reached.socket.destroyed).toBe(true);
     },
   );
@@ -199,13 +199,13 @@ describe('a client’s socket that closes', () => {
 
 describe('a client that ends its side and goes on reading', () => {
   it('gets all its answers', async () => {
-    const { client, line, ended } = await setUpWith(
+    const { client, channel, ended } = await setUpWith(
       answering((block) => (block === 'BYE\n' ? 'OK bye\n' : 'D 2\nOK\n')),
     );
     client.socket.end('GETINFO version\nGETINFO pid\nBYE\n');
     expect(await client.readsAll()).toBe(`${GREETING}D 2\nOK\nD 2\nOK\nOK bye\n`);
     await ended;
-    expect(line.asked).toEqual(['GETINFO version\n', 'GETINFO pid\n', 'BYE\n']);
+    expect(channel.asked).toEqual(['GETINFO version\n', 'GETINFO pid\n', 'BYE\n']);
   });
 
   it('gets them without a BYE too, then the session ends', async () => {
@@ -216,22 +216,22 @@ describe('a client that ends its side and goes on reading', () => {
   });
 
   it('gets them however long the greeting and the response take', async () => {
-    const { client, line, greet, ended, socket } = await inState('CONNECTING_TO_AGENT');
+    const { client, channel, greet, ended, socket } = await inState('CONNECTING_TO_AGENT');
     client.socket.end('PKSIGN\n');
     await once(socket, 'end');
     greet();
-    expect(await line.next()).toBe('PKSIGN\n');
-    line.answer('OK signed\n');
+    expect(await channel.next()).toBe('PKSIGN\n');
+    channel.answer('OK signed\n');
     expect(await client.readsAll()).toBe(`${GREETING}OK signed\n`);
     await ended;
   });
 
   it.each(['PKSI', '# only a comment\n'])('in the middle of a block (%j) ends the session', async (rest) => {
-    const { client, line, ended } = await setUpWith(answering(() => 'OK\n'));
+    const { client, channel, ended } = await setUpWith(answering(() => 'OK\n'));
     client.socket.end(`NOP\n${rest}`);
     expect(await client.readsAll()).toBe(`${GREETING}OK\n`);
     await ended;
-    expect(line.asked).toEqual(['NOP\n']);
+    expect(channel.asked).toEqual(['NOP\n']);
   });
 
   it('in an inquiry ends the session', async () => {
@@ -264,12 +264,12 @@ describe('early data', () => {
 
   it('is kept in order and used when its turn comes, cut at every byte', async () => {
     for (let at = 0; at <= said.length; at++) {
-      const { client, socket, line, ended } = await setUpWith(answering(reply));
+      const { client, socket, channel, ended } = await setUpWith(answering(reply));
       client.write(said.slice(0, at));
       if (at > 0) while (socket.bytesRead < at) await once(socket, 'data');
       client.write(said.slice(at));
       expect(await client.readsAll()).toBe(heard);
-      expect(line.asked).toEqual(script);
+      expect(channel.asked).toEqual(script);
       await ended;
     }
   });
@@ -277,68 +277,68 @@ describe('early data', () => {
   it('is kept in order whatever the pieces', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.nat(said.length), { maxLength: 12 }), async (places) => {
-        const { client, line } = await setUpWith(answering(reply));
+        const { client, channel } = await setUpWith(answering(reply));
         const cuts = [0, ...places.sort((a, b) => a - b), said.length];
         for (let i = 1; i < cuts.length; i++) {
           client.write(said.slice(cuts[i - 1], cuts[i]));
           await new Promise((resolve) => setImmediate(resolve));
         }
         expect(await client.readsAll()).toBe(heard);
-        expect(line.asked).toEqual(script);
+        expect(channel.asked).toEqual(script);
       }),
       { numRuns: 20 },
     );
   });
 
   it('is not sent before the greeting, nor before the response to what came first', async () => {
-    const { client, line, greet, socket } = await inState('CONNECTING_TO_AGENT');
+    const { client, channel, greet, socket } = await inState('CONNECTING_TO_AGENT');
     client.write('PKDECRYPT\nD abc\nEND\nBYE\n');
     while (socket.bytesRead < 24) await once(socket, 'data');
-    expect(line.asked).toEqual([]);
+    expect(channel.asked).toEqual([]);
     greet();
-    expect(await line.next()).toBe('PKDECRYPT\n');
-    expect(line.asked.length).toBe(1);
-    line.answer('INQUIRE CIPHERTEXT\n');
+    expect(await channel.next()).toBe('PKDECRYPT\n');
+    expect(channel.asked.length).toBe(1);
+    channel.answer('INQUIRE CIPHERTEXT\n');
     await client.reads('INQUIRE');
-    expect(await line.next()).toBe('D abc\nEND\n');
-    line.answer('OK\n');
-    expect(await line.next()).toBe('BYE\n');
-    line.answer('OK closing connection\n');
+    expect(await channel.next()).toBe('D abc\nEND\n');
+    channel.answer('OK\n');
+    expect(await channel.next()).toBe('BYE\n');
+    channel.answer('OK closing connection\n');
     expect(await client.readsAll()).toBe(`${GREETING}INQUIRE CIPHERTEXT\nOK\nOK closing connection\n`);
   });
 
   it('in any amount is made to wait: little is held, nothing is lost', async () => {
-    const { client, line, socket } = await inState('WAITING_FOR_AGENT');
+    const { client, channel, socket } = await inState('WAITING_FOR_AGENT');
     const commands = 'NOP\n'.repeat(1024 * 1024);
     client.write(commands);
     await stalled(socket);
     expect(socket.bytesRead).toBeLessThan(256 * 1024);
     // Used up one small command at a time, it does not grow.
     for (let turn = 0; turn < 500; turn++) {
-      line.answer('OK\n');
-      expect(await line.next()).toBe('NOP\n');
+      channel.answer('OK\n');
+      expect(await channel.next()).toBe('NOP\n');
     }
     expect(socket.bytesRead).toBeLessThan(256 * 1024);
   });
 
   it('that floods is answered to its end', async () => {
-    const { client, line } = await setUpWith(answering(() => 'OK\n'));
+    const { client, channel } = await setUpWith(answering(() => 'OK\n'));
     const count = 50_000;
     client.socket.end(`${'NOP\n'.repeat(count)}BYE\n`);
     const text = await client.readsAll();
     expect(text.length).toBe(GREETING.length + 3 * (count + 1));
-    expect(line.asked.length).toBe(count + 1);
+    expect(channel.asked.length).toBe(count + 1);
   });
 
   it('may be the whole of a large inquiry block', async () => {
     const block = `${'D 0123456789\n'.repeat(100_000)}END\n`;
-    const { client, line } = await setUpWith(
+    const { client, channel } = await setUpWith(
       answering((asked) => (asked === 'PKDECRYPT\n' ? 'INQUIRE C\n' : 'OK\n')),
     );
     client.socket.end(`PKDECRYPT\n${block}BYE\n`);
     expect(await client.readsAll()).toBe(`${GREETING}INQUIRE C\nOK\nOK\n`);
-    expect(line.asked[1] === block).toBe(true);
-    expect(line.asked.length).toBe(3);
+    expect(channel.asked[1] === block).toBe(true);
+    expect(channel.asked.length).toBe(3);
   });
 
   /** Resolves when the socket's reader has been stopped and nothing more comes in. */
@@ -354,24 +354,24 @@ describe('BYE', () => {
   it.each(['BYE\n', 'bye\r\n', 'BYE now\n'])(
     '(%j) is answered, then we close as gpg-agent does',
     async (bye) => {
-      const { client, line, ended, session } = await setUpWith(answering(() => 'OK closing connection\n'));
+      const { client, channel, ended, session } = await setUpWith(answering(() => 'OK closing connection\n'));
       client.write(`${bye}NOP\n`);
       expect(await client.readsAll()).toBe(`${GREETING}OK closing connection\n`);
       await ended;
-      expect(line.asked).toEqual([bye]);
+      expect(channel.asked).toEqual([bye]);
       expect(session.machine.state).toBe('DISCONNECTED');
       expect(book.entries).toEqual([]);
     },
   );
 
   it('that the agent refuses, as in an inquiry, ends nothing', async () => {
-    const { client, line } = await inState('BUFFERING_INQUIRE');
+    const { client, channel } = await inState('BUFFERING_INQUIRE');
     client.write('BYE\n');
-    await line.next();
-    line.answer('ERR 67109139 Unknown IPC command\n');
+    await channel.next();
+    channel.answer('ERR 67109139 Unknown IPC command\n');
     await client.reads('ERR');
     client.write('NOP\n');
-    expect(await line.next()).toBe('NOP\n');
+    expect(await channel.next()).toBe('NOP\n');
   });
 });
 
@@ -405,18 +405,18 @@ describe('a host that can’t be had', () => {
   });
 
   it('later on gets its client an ERR line before the socket closes', async () => {
-    const { client, line, ended } = await inState('WAITING_FOR_AGENT');
-    line.fail(reason);
+    const { client, channel, ended } = await inState('WAITING_FOR_AGENT');
+    channel.fail(reason);
     expect(await client.readsAll()).toBe(
       `${GREETING}ERR 67108941 No agent running <GPG Agent> - no: carrier. Mend it.\n`,
     );
     await ended;
-    expect(line.closed).toBe(1);
+    expect(channel.closed).toBe(1);
   });
 
   it.each(['', 'OK', 'D half\n', 'garbage\n'])('and answers %j is broken off', async (answer) => {
-    const { client, line, ended } = await inState('WAITING_FOR_AGENT');
-    line.answer(answer);
+    const { client, channel, ended } = await inState('WAITING_FOR_AGENT');
+    channel.answer(answer);
     expect(await client.readsAll()).toContain('ERR 67108941 No agent running');
     await ended;
   });
@@ -428,14 +428,14 @@ describe('limits', () => {
     { name: 'a command without an end', state: 'READY', sent: 'x'.repeat(1100) },
     { name: 'a data line', state: 'BUFFERING_INQUIRE', sent: `D ${'x'.repeat(1000)}\n` },
   ] as const)('$name that is too long gets an ERR, and the session ends', async ({ state, sent }) => {
-    const { client, ended, line } = await inState(state);
+    const { client, ended, channel } = await inState(state);
     client.forget();
     client.write(sent);
     expect(await client.readsAll()).toMatch(
       /^ERR 67109127 Line passed to IPC too long <GPG Agent> - [^\n]*\n$/,
     );
     await ended;
-    expect(line.closed).toBe(1);
+    expect(channel.closed).toBe(1);
   });
 
   it('a block that is too large gets one too', async () => {
@@ -488,7 +488,7 @@ describe('a client that does not read', () => {
 
     async function fill(failAt: number) {
       let asked = 0;
-      const setting = await setUpWith<AgentLine>({
+      const setting = await setUpWith<AgentChannel>({
         send: async () => {
           asked += 1;
           if (asked < failAt) return `${piece}OK\n`;
@@ -517,22 +517,22 @@ describe('a client that does not read', () => {
 
 describe('stop', () => {
   it('tells a client that waits for a response why there will be none', async () => {
-    const { client, session, line } = await inState('WAITING_FOR_AGENT');
+    const { client, session, channel } = await inState('WAITING_FOR_AGENT');
     session.stop();
     expect(await client.readsAll()).toMatch(
       /\nERR 67108941 No agent running <GPG Agent> - [^\n]*the bridge was stopped/,
     );
-    expect(line.closed).toBe(1);
+    expect(channel.closed).toBe(1);
   });
 
   it('greets a client that waits for the greeting: gpg would start an agent of its own', async () => {
-    const { client, session, line, greet } = await inState('CONNECTING_TO_AGENT');
+    const { client, session, channel, greet } = await inState('CONNECTING_TO_AGENT');
     session.stop();
     expect(await client.readsAll()).toMatch(/^OK [^\n]*\nERR 67108941 No agent running/);
-    expect(line.closed).toBe(0);
+    expect(channel.closed).toBe(0);
     greet();
     await new Promise((resolve) => setImmediate(resolve));
-    expect(line.closed).toBe(1); // the line that came too late is given back
+    expect(channel.closed).toBe(1); // the line that came too late is given back
   });
 
   it.each(['READY', 'BUFFERING_COMMAND', 'BUFFERING_INQUIRE'] as const)(
@@ -548,7 +548,7 @@ describe('stop', () => {
 });
 
 it('is FATAL when cleaning up fails, and still gone', async () => {
-  const { session, socket, line, endings } = await inState('READY');
+  const { session, socket, channel, endings } = await inState('READY');
   const destroy = socket.destroy;
   socket.destroy = () => {
     socket.destroy = destroy;
@@ -557,6 +557,6 @@ it('is FATAL when cleaning up fails, and still gone', async () => {
   session.stop();
   expect(session.machine.state).toBe('FATAL');
   expect(endings()).toBe(1);
-  expect(line.closed).toBe(1);
+  expect(channel.closed).toBe(1);
   expect(book.text).toContain('cleanup failed: cleanup broke');
 });

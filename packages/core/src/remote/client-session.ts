@@ -9,14 +9,14 @@ import { REQUEST_TABLE, type RequestEvent, type RequestState } from '../machine/
 import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
 import { StateMachine } from '../machine/state-machine.ts';
 import {
-  type AgentLine,
+  type AgentChannel,
   errorLine,
   isBye,
-  type OpenedLine,
+  type OpenedChannel,
   turnAfter,
-  unavailableLine,
+  unavailableChannel,
   unusable,
-} from './agent-line.ts';
+} from './agent-channel.ts';
 
 interface Payloads extends EndPayloads {
   CLIENT_SOCKET_CONNECTED: undefined;
@@ -40,8 +40,8 @@ interface ClientResponse {
 /** What a session needs from the proxy that accepted its client. */
 export interface ClientSessionOptions {
   socket: Socket;
-  /** Opens the line to the host; when that fails the session itself refuses the client's commands. */
-  openLine(): Promise<OpenedLine>;
+  /** Opens the channel to the host; when that fails the session itself refuses the client's commands. */
+  openChannel(): Promise<OpenedChannel>;
   maxBlockBytes: number;
   log: LogCallback;
   onEnded(): void;
@@ -50,7 +50,7 @@ export interface ClientSessionOptions {
 /** Bytes a client may send ahead of its turn before it is made to wait. */
 const EARLY_BYTES = 64 * 1024;
 
-/** How long a client that reads nothing is given to take an error's line. */
+/** How long the last bytes may wait for a client that does not read. */
 const LAST_WORDS_MS = 1_000;
 
 /** What is being collected in each of the buffering states. */
@@ -73,7 +73,7 @@ export class ClientSession {
   readonly #socket: Socket;
   readonly #scanner: BlockScanner;
   readonly #end: SessionEnd;
-  #line: AgentLine | undefined;
+  #channel: AgentChannel | undefined;
 
   constructor(options: ClientSessionOptions) {
     this.#options = options;
@@ -86,7 +86,7 @@ export class ClientSession {
         () => this.#socket.on('error', () => {}),
         () => this.#closeSocket(),
         () => this.#scanner.clear(),
-        () => this.#line?.close(),
+        () => this.#channel?.close(),
         () => options.onEnded(),
       ],
       ended: (failure) => {
@@ -128,23 +128,23 @@ export class ClientSession {
       cause = error; // `close` follows, and decides
     });
     this.#socket.on('close', (hadError) => this.#end.socketClosed(hadError, () => clientBroke(cause)));
-    this.#options.openLine().then(
-      ({ line, greeting }) => this.#greet(line, greeting),
+    this.#options.openChannel().then(
+      ({ channel, greeting }) => this.#greet(channel, greeting),
       // A close or an ERR here would make gpg start an agent of its own over our socket.
       (error: unknown) => {
         const failure = toBridgeError(error, "can't reach the host's gpg-agent");
         this.#options.log(`answering in place of the host's gpg-agent: ${failure.message}`, 'warn');
-        this.#greet(unavailableLine(failure), unavailableGreeting().toString('latin1'));
+        this.#greet(unavailableChannel(failure), unavailableGreeting().toString('latin1'));
       },
     );
   }
 
-  #greet(line: AgentLine, greeting: string): void {
+  #greet(channel: AgentChannel, greeting: string): void {
     if (!this.machine.accepts('AGENT_RESPONSE_COMPLETE')) {
-      line.close(); // the client left while the line was being opened
+      channel.close(); // the client left while the channel was being opened
       return;
     }
-    this.#line = line;
+    this.#channel = channel;
     this.machine.dispatch('AGENT_RESPONSE_COMPLETE', {
       text: greeting,
       next: 'RESPONSE_OK_OR_ERR',
@@ -182,7 +182,7 @@ export class ClientSession {
   }
 
   #ask(block: Block): void {
-    const answer = this.#line?.send(block);
+    const answer = this.#channel?.send(block);
     this.machine.dispatch('AGENT_WRITE_COMPLETE', undefined);
     answer?.then(
       (response) => this.#answered(response, isBye(block)),
@@ -221,7 +221,7 @@ export class ClientSession {
 
   /**
    * The client has sent its last byte. It may still read (`printf … | socat`), or be gone altogether:
-   * writing nothing tells, since the kernel refuses even that when nobody is left on the other side.
+   * an empty write shows which, since the kernel refuses even that when the other side is closed.
    */
   #clientEnded(): void {
     if (this.machine.state === 'READY') this.#end.finish();

@@ -4,7 +4,7 @@ import type { SocketIdentity } from '../fs/socket-identity.ts';
 import { killAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { type LogCallback, noLog } from '../log.ts';
-import { type CommandExecutor, type OpenedLine, openCarrierLine } from './agent-line.ts';
+import { type CommandExecutor, type OpenedChannel, openCarrierChannel } from './agent-channel.ts';
 import { ClientSession } from './client-session.ts';
 import { listenInTarget } from './listen.ts';
 
@@ -15,7 +15,7 @@ export interface RequestProxyConfig extends GnupgOptions {
   takeover?: boolean;
   /** The host's own agent sockets: at one of these we never listen. */
   hostSockets?: readonly SocketIdentity[];
-  /** How long the host may take to open a session before the client is told that it can't be had. */
+  /** How long the host may take to open a session before the client is told that it is unavailable. */
   carrierTimeoutMs?: number;
   /** Bytes of one inquiry block; 64 MiB unless said. */
   maxBlockBytes?: number;
@@ -33,8 +33,6 @@ export interface RequestProxyDeps {
 /** A running RequestProxy. */
 export interface RequestProxyInstance {
   readonly socketPath: string;
-  /** How many clients are connected. */
-  readonly sessionCount: number;
   /** Ends every session and removes the socket, if it is still ours. */
   stop(): Promise<void>;
 }
@@ -55,7 +53,7 @@ export async function startRequestProxy(
   const accept = (socket: Socket): void => {
     const session = new ClientSession({
       socket,
-      openLine: () => openLine(deps.commandExecutor, config.carrierTimeoutMs ?? CARRIER_TIMEOUT_MS),
+      openChannel: () => openChannel(deps.commandExecutor, config.carrierTimeoutMs ?? CARRIER_TIMEOUT_MS),
       maxBlockBytes: config.maxBlockBytes ?? MAX_BLOCK_BYTES,
       log,
       onEnded: () => {
@@ -81,14 +79,11 @@ export async function startRequestProxy(
 
   return {
     socketPath: listener.path,
-    get sessionCount() {
-      return sessions.size;
-    },
     async stop() {
       try {
         await listener.close();
       } finally {
-        // Only now: while the listener closes it may still accept somebody.
+        // After the listener: it may accept another client while it closes.
         for (const session of sessions) session.stop();
       }
     },
@@ -96,8 +91,8 @@ export async function startRequestProxy(
 }
 
 /** Opens a session on the host; one that comes after the timeout is given back. */
-async function openLine(executor: CommandExecutor, timeoutMs: number): Promise<OpenedLine> {
-  const opening = openCarrierLine(executor);
+async function openChannel(executor: CommandExecutor, timeoutMs: number): Promise<OpenedChannel> {
+  const opening = openCarrierChannel(executor);
   let timer: NodeJS.Timeout | undefined;
   const overdue = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(silent(timeoutMs)), timeoutMs);
@@ -107,7 +102,7 @@ async function openLine(executor: CommandExecutor, timeoutMs: number): Promise<O
     return await Promise.race([opening, overdue]);
   } catch (error) {
     opening.then(
-      ({ line }) => line.close(),
+      ({ channel }) => channel.close(),
       () => {},
     );
     throw error;

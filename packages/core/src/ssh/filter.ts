@@ -31,7 +31,7 @@ export interface SshAgentFilterOptions {
   now?: () => number;
 }
 
-/** Where the bytes go that a call gives back. */
+/** The bytes that a call passes on, in each direction. */
 export interface Passed {
   toAgent: Buffer[];
   toClient: Buffer[];
@@ -81,7 +81,7 @@ export class SshAgentFilter {
   readonly #fromAgent = new SshMessageReader('agent');
   /** Requests in the order of their answers. */
   #pending: Waiting[] = [];
-  /** Messages behind a signature that can't be decided before the agent has listed its keys. */
+  /** Messages that wait behind a signature request whose key has to be looked up by its comment first. */
   #held: SshMessage[] | undefined;
 
   constructor(options: SshAgentFilterOptions = {}) {

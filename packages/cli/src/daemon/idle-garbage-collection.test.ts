@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Tidying } from './tidying.ts';
+import { IdleGarbageCollection } from './idle-garbage-collection.ts';
 
 const QUIET_MS = 1_000;
 
@@ -11,14 +11,14 @@ afterEach(() => {
 });
 
 /** `sessions` one after the other; then nobody comes for a long while. */
-function after(sessions: number, meanwhile?: (tidying: Tidying) => void): number {
+function after(sessions: number, meanwhile?: (collection: IdleGarbageCollection) => void): number {
   const collect = vi.fn();
-  const tidying = new Tidying(collect, QUIET_MS);
+  const collection = new IdleGarbageCollection(collect, QUIET_MS);
   for (let count = 0; count < sessions; count++) {
-    tidying.began();
-    tidying.quiet();
+    collection.began();
+    collection.quiet();
   }
-  meanwhile?.(tidying);
+  meanwhile?.(collection);
   vi.advanceTimersByTime(10 * QUIET_MS);
   return collect.mock.calls.length;
 }
@@ -34,21 +34,21 @@ describe('memory is given back', () => {
   });
 
   it('not while somebody is served, but afterwards', () => {
-    expect(after(500, (tidying) => tidying.began())).toBe(0);
-    const longSession = (tidying: Tidying) => {
-      tidying.began();
+    expect(after(500, (collection) => collection.began())).toBe(0);
+    const longSession = (collection: IdleGarbageCollection) => {
+      collection.began();
       vi.advanceTimersByTime(5 * QUIET_MS);
-      tidying.quiet();
+      collection.quiet();
     };
     expect(after(500, longSession)).toBe(1);
   });
 
   it('not before nobody has come for a while', () => {
     const collect = vi.fn();
-    const tidying = new Tidying(collect, QUIET_MS);
+    const collection = new IdleGarbageCollection(collect, QUIET_MS);
     for (let count = 0; count < 600; count++) {
-      tidying.began();
-      tidying.quiet();
+      collection.began();
+      collection.quiet();
       vi.advanceTimersByTime(QUIET_MS / 2);
     }
     expect(collect).not.toHaveBeenCalled();

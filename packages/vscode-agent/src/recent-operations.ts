@@ -1,5 +1,5 @@
 import type { Operation, Outcome } from '@gpg-bridge/core/assuan/observer';
-import { purposeOf } from '@gpg-bridge/vscode-shared/private-key-watch';
+import { purposeOf } from '@gpg-bridge/core/assuan/private-key-commands';
 
 const KEPT = 50;
 

@@ -2,17 +2,17 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { SessionWatcher } from '../bridge/journal.ts';
 
-/** After fewer sessions than this there is too little to give back. */
+/** Fewer sessions than this leave too little garbage to be worth a collection. */
 const MANY_SESSIONS = 500;
-/** Nobody is kept waiting by a collection when nobody has come for this long. */
+/** No session for this long: a collection, which stops the process for a moment, delays nobody. */
 const QUIET_MS = 2_000;
 
 /**
- * Gives memory back after a burst of sessions. They leave nothing but garbage, which V8 is in no hurry to
- * collect once nothing more is asked for: its pages would stay until the next burst, maybe for ever.
+ * Collects garbage after a burst of sessions. V8 collects when memory is asked for, and an idle daemon asks
+ * for none: without this the pages of a burst stay resident until the next one.
  */
-export class Tidying implements SessionWatcher {
-  /** Since memory was given back last. */
+export class IdleGarbageCollection implements SessionWatcher {
+  /** Sessions since the last collection. */
   #sessions = 0;
   #sessionsAtLastLook = 0;
   #busy = false;
@@ -36,12 +36,12 @@ export class Tidying implements SessionWatcher {
     this.#lookLater();
   }
 
-  /** One timer for a whole burst: a session costs no more than being counted. */
+  /** One timer for a whole burst, so that a session costs no more than being counted. */
   #lookLater(): void {
     this.#sessionsAtLastLook = this.#sessions;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      if (this.#busy) return; // the end of the last session begins anew
+      if (this.#busy) return; // `quiet` starts the timer again
       if (this.#sessions > this.#sessionsAtLastLook) {
         this.#lookLater();
         return;
@@ -52,7 +52,7 @@ export class Tidying implements SessionWatcher {
   }
 }
 
-/** The collector is shown to contexts made after the flag is set: a flag on the command line would slow the start. */
+/** Contexts made after the flag is set have `gc`. As an option of Node it would make Node start slower. */
 function collectGarbage(): void {
   setFlagsFromString('--expose-gc');
   (runInNewContext('gc') as () => void)();

@@ -3,15 +3,15 @@ import { GPG_ERROR } from '../assuan/error-codes.ts';
 import { BYE_ANSWER, errLine } from '../assuan/unavailable-agent.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
 
-/** A client session's line to an agent: one block out, one response back. */
-export interface AgentLine {
+/** A client session's way to an agent: one block out, one response back. */
+export interface AgentChannel {
   send(block: Block): Promise<string>;
   close(): void;
 }
 
-/** A line that was opened, and the words to greet its client with; they are always an OK. */
-export interface OpenedLine {
-  line: AgentLine;
+/** A channel that was opened, and the words to greet its client with; they are always an OK. */
+export interface OpenedChannel {
+  channel: AgentChannel;
   greeting: string;
 }
 
@@ -23,18 +23,18 @@ export interface CommandExecutor {
 }
 
 /** Opens a session on the host. What comes back is checked: the other end may be of another version. */
-export async function openCarrierLine(executor: CommandExecutor): Promise<OpenedLine> {
+export async function openCarrierChannel(executor: CommandExecutor): Promise<OpenedChannel> {
   const opened: Partial<Awaited<ReturnType<CommandExecutor['connectAgent']>>> | undefined =
     await executor.connectAgent();
   if (typeof opened?.sessionId !== 'string') throw unusable('it opened a session without an id');
-  const line = carrierLine(executor, opened.sessionId);
+  const channel = carrierChannel(executor, opened.sessionId);
   const { greeting } = opened;
-  if (typeof greeting === 'string' && turnAfter(greeting) === 'OK') return { line, greeting };
-  line.close();
+  if (typeof greeting === 'string' && turnAfter(greeting) === 'OK') return { channel, greeting };
+  channel.close();
   throw unusable('its greeting is not an OK');
 }
 
-function carrierLine(executor: CommandExecutor, sessionId: string): AgentLine {
+function carrierChannel(executor: CommandExecutor, sessionId: string): AgentChannel {
   return {
     async send(block) {
       const answer: { response?: unknown } | undefined = await executor.sendCommands(
@@ -56,8 +56,8 @@ async function disconnect(executor: CommandExecutor, sessionId: string): Promise
   }
 }
 
-/** A line without a host behind it: every command is answered with why the host's agent is unavailable. */
-export function unavailableLine(error: BridgeError): AgentLine {
+/** A channel without a host behind it: every command is answered with why the host's agent is unavailable. */
+export function unavailableChannel(error: BridgeError): AgentChannel {
   const refusal = errorLine(error);
   return {
     send: async (block) => (isBye(block) ? BYE_ANSWER : refusal).toString('latin1'),

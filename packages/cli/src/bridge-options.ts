@@ -1,0 +1,41 @@
+import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
+import type { Runtime } from '@gpg-bridge/socket-server';
+
+/** What is bridged, and how; everything has a default. */
+export interface BridgeOptions {
+  /** true: bridged, or an error if the host has none. false: left out. Absent: bridged if the host has it. */
+  gpg?: boolean;
+  ssh?: boolean;
+  /** The target's user. */
+  user?: string;
+  /** `pairs` unless said: the keys whose secret half is on the host. */
+  keys?: KeyFilter;
+  /** Narrows the SSH keys that are offered, by fingerprint or comment. */
+  sshKeys?: string[];
+  sshFromGpg?: boolean;
+  runtime?: Runtime;
+  takeover?: boolean;
+  restart?: boolean;
+  /** A command prefix that reaches the target, in place of a target's name. */
+  exec?: string;
+}
+
+/** What, beside a target's name, says which bridge is meant. */
+export type BridgeSelector = Pick<BridgeOptions, 'user' | 'exec'>;
+
+/** The command-line words that say the same; what `up` starts its daemon with. */
+export function bridgeWords(options: BridgeOptions): string[] {
+  const words: string[] = [];
+  for (const name of ['gpg', 'ssh'] as const) {
+    if (options[name] !== undefined) words.push(options[name] ? `--${name}` : `--no-${name}`);
+  }
+  if (options.user !== undefined) words.push(`--user=${options.user}`);
+  if (options.keys !== undefined) words.push(`--keys=${[options.keys].flat().join(',')}`);
+  for (const key of options.sshKeys ?? []) words.push(`--ssh-key=${key}`);
+  if (options.sshFromGpg) words.push('--ssh-from-gpg');
+  if (options.runtime !== undefined) words.push(`--runtime=${options.runtime}`);
+  if (options.takeover) words.push('--takeover');
+  if (options.restart) words.push('--restart');
+  if (options.exec !== undefined) words.push(`--exec=${options.exec}`);
+  return words;
+}

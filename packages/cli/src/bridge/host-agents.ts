@@ -1,0 +1,55 @@
+import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
+import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
+import type { LogCallback } from '@gpg-bridge/core/log';
+import type { BridgeOptions } from '../bridge-options.ts';
+
+/** The host's agents; one that is absent is not bridged. */
+export interface HostAgents {
+  gpg?: HostGpgAgent;
+  ssh?: HostSshAgent;
+}
+
+/** The agents that answer, and what to tell the person about the others. */
+export interface FoundAgents {
+  agents: HostAgents;
+  warnings: string[];
+}
+
+/**
+ * Finds the host's agents. One that is missing is a warning, or an error if a flag asked for it; it is
+ * an error, too, if none is left.
+ */
+export async function findHostAgents(options: BridgeOptions, log: LogCallback): Promise<FoundAgents> {
+  const agents: HostAgents = {};
+  const warnings: string[] = [];
+  const gpg = new HostGpgAgent({ log });
+  const ssh = new HostSshAgent({ log, fromGpg: options.sshFromGpg ?? false });
+  await Promise.all([
+    tryAgent(gpg, options.gpg, (agent) => (agents.gpg = agent)),
+    // --ssh-from-gpg alone asks for the ssh-agent, as --ssh does.
+    tryAgent(ssh, options.ssh ?? (options.sshFromGpg || undefined), (agent) => (agents.ssh = agent)),
+  ]);
+  if (agents.gpg || agents.ssh) return { agents, warnings };
+  throw new BridgeError('NO_HOST_AGENT', {
+    what: 'there is nothing to bridge',
+    why: warnings.join('; ') || 'both agents were left out',
+    fix: warnings.length > 0 ? 'Mend one of them and try again.' : 'Leave --no-gpg or --no-ssh out.',
+  });
+
+  async function tryAgent<A extends HostGpgAgent | HostSshAgent>(
+    agent: A,
+    wanted: boolean | undefined,
+    keep: (agent: A) => void,
+  ): Promise<void> {
+    if (wanted === false) return;
+    try {
+      (await agent.connect()).socket.destroy();
+      keep(agent);
+    } catch (error) {
+      const failure = toBridgeError(error, "a host's agent can't be had");
+      if (wanted) throw failure;
+      warnings.push(`${failure.what}: ${failure.why}`);
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import type { Duplex } from 'node:stream';
+import { BridgeError } from '../errors.ts';
+import { leaveViews, takeViews } from '../io/view-source.ts';
+import { BlockScanner } from './block-scanner.ts';
+import { describeError, errorValueOf } from './error-codes.ts';
+
+/** How long an agent may take to greet, unless said. */
+export const GREETING_TIMEOUT_MS = 5_000;
+
+/** A greeting is one line; an agent that sends so many comments before it is none. */
+const MAX_GREETING_BYTES = 64 * 1024;
+
+/** How to wait for a greeting. */
+export interface GreetingOptions {
+  timeoutMs?: number | undefined;
+  /** Who is waited for, as error messages name it; `the agent` unless said. */
+  agentName?: string | undefined;
+}
+
+/** What can become of a new connection; exactly one is called, once. */
+export interface GreetingOutcome {
+  /**
+   * The agent wants to talk. `received` is all it has sent so far: the greeting and whatever came with it.
+   * A consumer that attaches itself during the call misses nothing that follows.
+   */
+  greeted(received: Buffer): void;
+  /** Its first line is not a greeting, or did not come in time. */
+  refused(error: BridgeError): void;
+  /** The connection failed, or ended before the greeting. */
+  closed(cause: Error | undefined): void;
+}
+
+/**
+ * Waits for an agent's greeting on a stream that may still be connecting: any line that starts with `OK`,
+ * since the words behind it differ between agents. Returns how to stop waiting. The stream stays the caller's,
+ * without listeners of ours, whatever comes of it.
+ */
+export function awaitGreeting(
+  stream: Duplex,
+  options: GreetingOptions,
+  outcome: GreetingOutcome,
+): () => void {
+  const { timeoutMs = GREETING_TIMEOUT_MS, agentName = 'the agent' } = options;
+  const scanner = new BlockScanner({ maxBlock: MAX_GREETING_BYTES });
+  let received: Buffer | undefined;
+  const leave = () => {
+    clearTimeout(timer);
+    stream.off('error', onClosed).off('end', onEnd).off('close', onEnd);
+    leaveViews(stream, onBytes);
+  };
+  const onClosed = (cause?: Error) => {
+    leave();
+    outcome.closed(cause);
+  };
+  const onEnd = () => onClosed();
+  const refuse = (error: BridgeError) => {
+    leave();
+    outcome.refused(error);
+  };
+  const onBytes = (view: Buffer) => {
+    const chunk = Buffer.from(view);
+    received = received ? Buffer.concat([received, chunk]) : chunk;
+    scanner.push(chunk);
+    try {
+      const greeting = scanner.next('greeting');
+      if (!greeting) return;
+      if (!greeting.word.startsWith('OK')) throw badGreeting(agentName, greeting.line);
+    } catch (error) {
+      refuse(error as BridgeError);
+      return;
+    }
+    leave();
+    outcome.greeted(received);
+  };
+  const timer = setTimeout(() => refuse(noGreeting(agentName, timeoutMs)), timeoutMs);
+  if (stream.destroyed || stream.readableEnded) {
+    onClosed(stream.errored ?? undefined);
+    return () => {};
+  }
+  stream.on('error', onClosed).on('end', onEnd).on('close', onEnd);
+  takeViews(stream, onBytes);
+  return leave;
+}
+
+function badGreeting(agentName: string, line: Buffer): BridgeError {
+  const value = errorValueOf(line);
+  return new BridgeError('BAD_GREETING', {
+    what: `${agentName} refused the connection`,
+    why: value === undefined ? 'its first line is not a greeting' : `it greeted with ${describeError(value)}`,
+    fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
+  });
+}
+
+function noGreeting(agentName: string, timeoutMs: number): BridgeError {
+  return new BridgeError('AGENT_GREETING_TIMEOUT', {
+    what: `${agentName} did not greet`,
+    why: `nothing came within ${timeoutMs} ms of connecting`,
+    fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
+  });
+}

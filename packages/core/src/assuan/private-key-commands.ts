@@ -1,0 +1,19 @@
+/** The commands that use a private key, and so may wait for a PIN, a passphrase or a touch; with what they make. */
+const PURPOSES = {
+  PKSIGN: 'a signature',
+  PKDECRYPT: 'a decryption',
+  PKAUTH: 'an authentication',
+} as const;
+
+/** An answer to such a command that takes longer than this most likely waits for a person. */
+export const PERSON_WAITS_AFTER_MS = 1_000;
+
+/** Whether a command, in capitals, uses a private key. */
+export function usesPrivateKey(command: string): command is keyof typeof PURPOSES {
+  return Object.hasOwn(PURPOSES, command);
+}
+
+/** What a private-key command is for, in a person's words. */
+export function purposeOf(command: string): string | undefined {
+  return usesPrivateKey(command) ? PURPOSES[command] : undefined;
+}

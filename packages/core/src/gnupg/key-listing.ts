@@ -1,0 +1,33 @@
+/** A key of a keyring, as `gpg --with-colons --list-keys` or `--list-secret-keys` lists it. */
+export interface ListedKey {
+  fingerprint: string;
+  userId: string;
+  /** Whether its secret half is on this machine or on its smart card. */
+  secret: boolean;
+  /** Of the primary key and every subkey: what gpg-agent knows a key by. Empty without --with-keygrip. */
+  keygrips: string[];
+}
+
+/** Reads gpg's colon listing: a `pub` or `sec` record begins a key, what follows belongs to it. */
+export function parseKeyListing(listing: string): ListedKey[] {
+  const keys: ListedKey[] = [];
+  for (const line of listing.split(/\r?\n/)) {
+    const fields = line.split(':');
+    const value = fields[9] ?? '';
+    const key = keys.at(-1);
+    if (fields[0] === 'pub' || fields[0] === 'sec') {
+      keys.push({ fingerprint: '', userId: '', secret: fields[0] === 'sec', keygrips: [] });
+    } else if (fields[0] === 'fpr' && key) key.fingerprint ||= value;
+    else if (fields[0] === 'uid' && key) key.userId ||= unescapeField(value);
+    else if (fields[0] === 'grp' && key) key.keygrips.push(value);
+  }
+  return keys.filter((key) => key.fingerprint !== '');
+}
+
+/** gpg writes control characters and colons as `\xHH`, byte by byte. */
+function unescapeField(field: string): string {
+  return field.replace(/\\x([0-9a-f]{2})/gi, (_match, hex: string) => {
+    const code = Number.parseInt(hex, 16);
+    return code < 0x20 || code === 0x7f ? '\uFFFD' : String.fromCharCode(code);
+  });
+}

@@ -1,0 +1,132 @@
+import type { Socket } from 'node:net';
+import { awaitGreeting } from '../assuan/greeting.ts';
+import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
+import type { LogCallback } from '../log.ts';
+import type { AgentConnection } from './connect.ts';
+
+/** A connection to the host's gpg-agent that has greeted. */
+export interface OpenedAgent {
+  readonly socket: Socket;
+  /** All that the agent has sent so far: its greeting and whatever came with it. */
+  readonly greeting: Buffer;
+}
+
+/** What can become of an attempt to open a connection; exactly one is called, once. */
+export interface OpenOutcome {
+  /** A consumer that attaches itself to the socket during the call misses nothing that follows. */
+  opened(agent: OpenedAgent): void;
+  failed(error: BridgeError): void;
+}
+
+/** How a connection is opened. */
+export interface OpenOptions {
+  greetingTimeoutMs?: number | undefined;
+  log?: LogCallback | undefined;
+  /** Gives up: neither outcome is called after it, and the connection is ended. */
+  signal?: AbortSignal | undefined;
+}
+
+/** Opens connections, each with one call of its outcome. */
+export type OpenAgent = (outcome: OpenOutcome, signal?: AbortSignal) => void;
+
+const HOST_AGENT = "the host's gpg-agent";
+
+/**
+ * What connecting to an agent that is just ending looks like: the kernel still accepts for it, or its socket
+ * file still names a port. The next attempt finds it gone and starts it again.
+ */
+const ENDING_CODES: ReadonlySet<ErrorCode> = new Set(['AGENT_CLOSED', 'AGENT_NONCE_REFUSED']);
+
+/** Connects and waits for the greeting; once more if the agent was just ending. */
+export function openAgent(
+  connect: () => Promise<AgentConnection>,
+  outcome: OpenOutcome,
+  options: OpenOptions = {},
+): void {
+  const first: OpenOutcome = {
+    opened: (agent) => outcome.opened(agent),
+    failed(error) {
+      if (!isEnding(error)) {
+        outcome.failed(error);
+        return;
+      }
+      options.log?.(`${error.what}: trying once more`, 'info');
+      openOnce(connect, outcome, options);
+    },
+  };
+  openOnce(connect, first, options);
+}
+
+/** Connects and waits for the greeting. */
+export function openOnce(
+  connect: () => Promise<AgentConnection>,
+  outcome: OpenOutcome,
+  options: OpenOptions = {},
+): void {
+  connect().then(
+    ({ socket, preamble, earlyCloseError }) => {
+      if (options.signal?.aborted) {
+        socket.destroy();
+        return;
+      }
+      openSocket(socket, options, outcome, (cause) => outcome.failed(earlyCloseError(cause)));
+      if (preamble.length > 0) socket.write(preamble);
+    },
+    (error: unknown) => {
+      if (options.signal?.aborted) return;
+      outcome.failed(toBridgeError(error, `can't connect to ${HOST_AGENT}`));
+    },
+  );
+}
+
+/** Waits for the greeting on a socket that is connected or about to be; `closed` is called if it ends before. */
+export function openSocket(
+  socket: Socket,
+  { greetingTimeoutMs, signal }: OpenOptions,
+  outcome: OpenOutcome,
+  closed: (cause: Error | undefined) => void,
+): void {
+  const stopWaiting = awaitGreeting(
+    socket,
+    { timeoutMs: greetingTimeoutMs, agentName: HOST_AGENT },
+    {
+      greeted(greeting) {
+        signal?.removeEventListener('abort', abort);
+        outcome.opened({ socket, greeting });
+      },
+      refused(error) {
+        end();
+        outcome.failed(error);
+      },
+      closed(cause) {
+        end();
+        closed(cause);
+      },
+    },
+  );
+  signal?.addEventListener('abort', abort);
+
+  function abort(): void {
+    stopWaiting();
+    end();
+  }
+
+  function end(): void {
+    signal?.removeEventListener('abort', abort);
+    socket.on('error', () => {}).destroy(); // a late error has nobody left to tell
+  }
+}
+
+/** Runs what talks to an agent; once more if the agent was just ending. */
+export async function onceMore<T>(attempt: () => Promise<T>): Promise<T> {
+  try {
+    return await attempt();
+  } catch (error) {
+    if (!isEnding(error)) throw error;
+    return attempt();
+  }
+}
+
+function isEnding(error: unknown): boolean {
+  return error instanceof BridgeError && ENDING_CODES.has(error.code);
+}
