@@ -1,81 +1,60 @@
 # The socket server for targets that have Perl 5. perl-base is enough: no JSON::PP, no Time::HiRes.
 # The loader of launch.ts evaluates this text with the settings in $main::CONFIG and frames on stdin and
 # stdout. It is one text because it travels through a pipe; server.py and main.ts behave the same. What is
-# done in a target is decided on the host, and docs/protocol.md says how the host asks for it.
+# done in a target is decided on the host: docs/protocol.md has the frames and the operations.
 use strict;
 use warnings;
-use Errno qw(EAGAIN ECONNABORTED EEXIST EINTR EINVAL EMFILE EMSGSIZE ENAMETOOLONG ENFILE ENOBUFS ENOENT ENOSYS ETIMEDOUT);
+use Errno qw(EAGAIN ECONNABORTED EEXIST EINTR EINVAL EMFILE EMSGSIZE ENAMETOOLONG ENFILE ENOBUFS ENOENT ENOSYS);
 use Fcntl qw(F_GETFL F_SETFL O_NONBLOCK O_RDONLY O_RDWR);
 use Socket qw(AF_UNIX SOCK_STREAM pack_sockaddr_un);
 
 # Frame: uint32 length of what follows, uint8 type, uint32 stream, payload.
+use constant { VERSION => 3, HEADER => 9, LENGTH_MIN => 5, LENGTH_MAX => 1_048_576 };
 use constant { DATA => 1, OPEN => 2, CLOSE => 3, PUBKEY => 4, READY => 5, ERROR => 6, WINDOW => 7, EOF => 8 };
-use constant { CALL => 11, RESULT => 12, CHANGED => 13, VERSION => 3, HEADER => 9 };
-use constant {
-    LENGTH_MIN   => 5,
-    LENGTH_MAX   => 1_048_576,
-    CREDIT       => 262_144,       # bytes a stream may send before the first WINDOW, per direction
-    GRANT        => 131_072,       # bytes delivered before the credit for them is sent back
-    READ_SIZE    => 65_536,
-    OUT_HIGH     => 262_144,       # unsent bytes for the host at which clients are not read
-    ACCEPT_BATCH => 64,            # clients accepted in one turn, at most
-    KEYS_MAX     => 67_108_864,    # bytes of public keys kept for the next program
-    STDOUT_MAX   => 262_144,       # bytes kept of what a program prints
-    STDERR_MAX   => 16_384,
-    REPLY_MAX    => 65_536,        # bytes kept of a file, and of a listener's reply
-    PATH_MAX     => $^O eq 'linux' ? 107 : 103,    # bytes of a socket's path
-    TICK         => 0.05,          # seconds between looks at jobs
-    WNOHANG      => 1,
-};
-# A stream: one client connection.
-use constant {
-    ID       => 0,
-    HANDLE   => 1,
-    FD       => 2,
-    QUEUE    => 3,    # bytes for the client that its socket has not taken yet
-    MAY_SEND => 4,    # bytes the host lets us send
-    MAY_GET  => 5,    # bytes we let the host send
-    TAKEN    => 6,    # bytes delivered to the client, not yet granted back
-    ENDED    => 7,    # the client has sent its last byte
-    DEAF     => 8,    # the client takes no more bytes; what it wrote before is still read
-};
+use constant { CALL => 11, RESULT => 12, CHANGED => 13 };
+use constant { CREDIT => 262_144, GRANT => 131_072 };    # bytes; GRANT are delivered before they are given back
+# Bytes read at once, unsent bytes for the host at which clients are not read, clients accepted in one turn.
+use constant { READ_SIZE => 65_536, OUT_HIGH => 262_144, ACCEPT_BATCH => 64 };
+# Bytes kept for a program's stdin, of its output, and of a file or a listener's reply.
+use constant { KEYS_MAX => 67_108_864, STDOUT_MAX => 262_144, STDERR_MAX => 16_384, REPLY_MAX => 65_536 };
+use constant { PATH_MAX => $^O eq 'linux' ? 107 : 103 };    # bytes of a socket's path
+use constant { TICK => 0.05, WNOHANG => 1 };    # TICK: seconds between looks at jobs
+# A stream is one client connection. QUEUE: bytes its socket has not taken yet. MAY_SEND: bytes the host lets us
+# send. MAY_GET: bytes we let the host send. TAKEN: bytes delivered, not yet granted back. ENDED: the client has
+# sent its last byte. DEAF: the client takes no more bytes; what it wrote before is still read.
+use constant { ID => 0, HANDLE => 1, FD => 2, QUEUE => 3, MAY_SEND => 4, MAY_GET => 5, TAKEN => 6, ENDED => 7,
+    DEAF => 8 };
 
 # All settings are numbers, which percent-encoding leaves as they are.
 my %setting = $main::CONFIG =~ /^([a-z-]+)=(\d+)$/mg;
 my $max_streams   = $setting{'max-streams'} || 4096;
 my $watch_seconds = ($setting{'watch-ms'} || 2000) / 1000;
 
-my ($in, $out) = ('', '');              # bytes from the host not yet parsed, bytes for it not yet written
-my ($body, $body_stream) = (0, undef);  # what is missing of a DATA frame, and whose it is
+my ($in, $out) = ('', '');           # bytes from the host not yet parsed, bytes for it not yet written
 # select's bit vectors; $control leaves clients out, and $writers is empty when nothing waits to be written.
-my ($readers, $control, $writers, $writing) = ('', '', '', 0);
-my (@by_fd, @on_read, @on_write);       # by descriptor: streams, and what is called for others
+my ($readers, $control, $writers) = ('', '', '');
+my (@by_fd, @on_read, @on_write);    # by descriptor: streams, and what is called for the others
 my (%streams, %listeners, %jobs, @made_dirs);
 my ($last_id, $accepting, $accept_batch, $stopped_at) = (0, 1, 1, 0);
-my $keys = '';                          # bytes for the stdin of the next program; undefined: too many came
-my ($now, $signal) = (time, 0);
+my $keys = '';                       # bytes for the stdin of the next program; undefined: too many came
+my ($now, $signal, $umask) = (time, 0, umask 0177);
 
 # Frames to the host.
 
 sub note { syswrite STDERR, join(' ', split /[\x00-\x1f\x7f]+/, $_[0]) . "\n" }
-
-sub frame {
-    my ($type, $id, $payload) = @_;
-    $out .= pack('NCN', LENGTH_MIN + length $payload, $type, $id) . $payload;
-}
+sub frame { my ($type, $id, $payload) = @_; $out .= pack 'NCNa*', LENGTH_MIN + length $payload, $type, $id, $payload }
 
 sub flush {
     my $n = syswrite STDOUT, $out;
-    finish(0) if !defined $n && $! != EAGAIN && $! != EINTR;
+    finish(0) if !defined $n && !again();
     if ($n && $n == length $out) { $out = '' }
     else                         { substr $out, 0, $n || 0, '' }
-    watch_write(1, length $out ? 1 : 0) if $writing || length $out;
+    watch_write(1, length $out ? \&flush : undef) if length $writers || length $out;
 }
 
 # Tells the host why the bridge ends, and ends.
 sub fail {
-    my ($text) = @_;
-    frame(ERROR, 0, $text);
+    frame(ERROR, 0, $_[0]);
     fcntl STDOUT, F_SETFL, fcntl(STDOUT, F_GETFL, 0) & ~O_NONBLOCK;
     flush() while length $out;
     finish(1);
@@ -83,33 +62,38 @@ sub fail {
 
 # Descriptors.
 
+sub again { return $! == EAGAIN || $! == EINTR }
 sub nonblocking { my ($handle) = @_; fcntl $handle, F_SETFL, fcntl($handle, F_GETFL, 0) | O_NONBLOCK }
-sub watch_read { my ($fd, $on) = @_; vec($readers, $fd, 1) = vec($control, $fd, 1) = $on }
+
+# Calls $code whenever a descriptor can be read; without $code nothing any more.
+sub watch_read {
+    my ($fd, $code) = @_;
+    $on_read[$fd] = $code;
+    vec($readers, $fd, 1) = vec($control, $fd, 1) = $code ? 1 : 0;
+}
 
 sub watch_write {
-    my ($fd, $on) = @_;
-    return if vec($writers, $fd, 1) == $on;
-    vec($writers, $fd, 1) = $on;
-    $writing += $on ? 1 : -1;
-    $writers = '' if !$writing;
+    my ($fd, $code) = @_;
+    $on_write[$fd] = $code;
+    vec($writers, $fd, 1) = $code ? 1 : 0;
+    $writers =~ s/\0+\z//;
 }
 
 sub detach {
     my ($handle) = @_;
-    my $fd = fileno $handle;
-    watch_read($fd, 0);
-    watch_write($fd, 0);
-    $by_fd[$fd] = $on_read[$fd] = $on_write[$fd] = undef;
+    defined(my $fd = fileno $handle) or return;
+    watch_read($fd);
+    watch_write($fd);
+    $by_fd[$fd] = undef;
     close $handle;
 }
 
 # Streams.
 
-# One that the host closed is no longer in %streams, and the host does not hear of its end.
+# One that the host closed is no longer in %streams, and the host is not told of its end.
 sub end_stream {
     my ($stream) = @_;
     frame(CLOSE, $stream->[ID], '') if delete $streams{$stream->[ID]};
-    undef $body_stream if $body_stream && $body_stream == $stream;
     detach($stream->[HANDLE]);
     accept_from_now_on(1) if !$accepting;
 }
@@ -124,9 +108,9 @@ sub grant {
 # Nothing could be read behind $at + HEADER: $n is 0 at the client's end, and undef for an error.
 sub nothing_read {
     my ($stream, $at, $n) = @_;
-    my $again = !defined $n && ($! == EAGAIN || $! == EINTR);
+    my $is_early = !defined $n && again();
     substr($out, $at) = '' if length $out > $at;
-    return if $again;
+    return if $is_early;
     return end_stream($stream) if !defined $n || $stream->[DEAF];
     $stream->[ENDED] = 1;
     vec($readers, $stream->[FD], 1) = 0;
@@ -137,18 +121,16 @@ sub client_writable {
     my ($stream) = @_;
     my $n = syswrite $stream->[HANDLE], $stream->[QUEUE];
     if (!defined $n) {
-        return if $! == EAGAIN || $! == EINTR;
+        return if again();
         return end_stream($stream) if $stream->[ENDED];
         $stream->[DEAF] = 1;
         $n = length $stream->[QUEUE];
     }
     substr $stream->[QUEUE], 0, $n, '';
     $stream->[TAKEN] += $n;
-    if (!length $stream->[QUEUE]) {
-        watch_write($stream->[FD], 0);
-        return end_stream($stream) if !$streams{$stream->[ID]};
-    }
-    grant($stream) if $stream->[TAKEN] >= GRANT;
+    watch_write($stream->[FD]) if !length $stream->[QUEUE];
+    if ($streams{$stream->[ID]})     { grant($stream) if $stream->[TAKEN] >= GRANT }
+    elsif (!length $stream->[QUEUE]) { end_stream($stream) }
 }
 
 # Frames from the host.
@@ -157,56 +139,48 @@ sub client_writable {
 # the system's.
 sub host_readable {
     my $read = sysread STDIN, $in, 4 * READ_SIZE, length $in;
-    if (!$read) {
-        return if !defined $read && ($! == EAGAIN || $! == EINTR);
-        finish(0);
-    }
+    if (!$read) { return if !defined $read && again(); finish(0) }
     my ($at, $end) = (0, length $in);
-    while ($at < $end) {
-        if (!$body) {
-            last if $end - $at < 4;
-            # The length is checked as soon as it is there; what has not come yet is undefined.
-            my ($length, $type, $id) = unpack 'NCN', substr $in, $at, HEADER;
-            fail("the bridge broke: the host announced a frame of $length bytes, and only " . LENGTH_MIN . ' to ' . LENGTH_MAX
-                . ' are possible. Start the bridge again.') if $length < LENGTH_MIN || $length > LENGTH_MAX;
-            last if !defined $id;
-            if ($type != DATA) {
-                last if $end - $at < 4 + $length;
-                host_sent($type, $id, substr $in, $at + HEADER, $length - LENGTH_MIN);
-                $at += 4 + $length;
-                next;
-            }
-            $at += HEADER;
-            $body = $length - LENGTH_MIN;
-            $body_stream = $streams{$id};
-            if ($body_stream && ($body_stream->[MAY_GET] -= $body) < 0) {
-                note("stream $id closed: the host sent more than its credit");
-                end_stream($body_stream);
-            }
-        }
-        my $count = $end - $at < $body ? $end - $at : $body;
-        if ($count && (my $stream = $body_stream)) {
-            my $n = $stream->[DEAF] ? $count
-                : length $stream->[QUEUE] ? 0 : syswrite $stream->[HANDLE], $in, $count, $at;
-            if (!$n || $n < $count) {
-                # An error is met again when the queue is written.
-                $stream->[QUEUE] .= substr $in, $at + ($n ||= 0), $count - $n;
-                watch_write($stream->[FD], 1);
-            }
+    while ($end - $at >= 4) {
+        my ($length, $type, $id) = unpack 'NCN', substr $in, $at, HEADER;
+        fail("the bridge broke: the host announced a frame of $length bytes, and only " . LENGTH_MIN . ' to ' . LENGTH_MAX
+            . ' are possible. Start the bridge again.') if $length < LENGTH_MIN || $length > LENGTH_MAX;
+        last if $end - $at < 4 + $length;
+        if ($type != DATA) { host_sent($type, $id, substr $in, $at + HEADER, $length - LENGTH_MIN) }
+        elsif (my $stream = $streams{$id}) {
+            my $count = $length - LENGTH_MIN;
+            my $n = ($stream->[MAY_GET] -= $count) < 0 || $stream->[DEAF] || length $stream->[QUEUE] ? 0
+                : syswrite $stream->[HANDLE], $in, $count, $at + HEADER;
+            $n = undelivered($stream, $at + HEADER, $count, $n || 0) if !$n || $n < $count;
             grant($stream) if ($stream->[TAKEN] += $n) >= GRANT;
         }
-        $at += $count;
-        $body -= $count;
+        $at += 4 + $length;
     }
     if ($at == $end) { $in = '' }
     else             { substr $in, 0, $at, '' }
 }
 
+# Queues what the client's socket did not take. An error is met again when the queue is written. Returns how
+# many bytes count as delivered.
+sub undelivered {
+    my ($stream, $at, $count, $n) = @_;
+    if ($stream->[MAY_GET] < 0) {
+        note("stream $stream->[ID] closed: the host sent more than its credit");
+        end_stream($stream);
+        return 0;
+    }
+    return $count if $stream->[DEAF];
+    $stream->[QUEUE] .= substr $in, $at + $n, $count - $n;
+    watch_write($stream->[FD], sub { client_writable($stream) });
+    return $n;
+}
+
 sub host_sent {
     my ($type, $id, $payload) = @_;
     my $stream = $streams{$id};
-    if ($type == CLOSE && $stream) {
-        delete $streams{$id};
+    if ($type == CALL) { call($id, $payload) }
+    elsif ($type == PUBKEY && defined $keys) { undef $keys if length($keys .= $payload) > KEYS_MAX }
+    elsif ($type == CLOSE && delete $streams{$id}) {
         vec($readers, $stream->[FD], 1) = 0;
         end_stream($stream) if !length $stream->[QUEUE];
     }
@@ -214,11 +188,6 @@ sub host_sent {
         $stream->[MAY_SEND] += unpack 'N', $payload;
         vec($readers, $stream->[FD], 1) = 1 if $stream->[MAY_SEND] > 0 && !$stream->[ENDED];
     }
-    elsif ($type == PUBKEY && defined $keys) {
-        $keys .= $payload;
-        undef $keys if length $keys > KEYS_MAX;
-    }
-    elsif ($type == CALL) { call($id, $payload) }
 }
 
 # Operations: each returns the fields of its result, or 0 for the error in $!, or 1 if its job answers later.
@@ -246,7 +215,7 @@ sub call {
     # unpack shortens the last field to what there is of it.
     return refuse($call, EINVAL) if !defined $name || pack('(N/a*)*', $name, @arguments) ne $payload;
     my ($letters, $operation) = @{$operations{$name} || return refuse($call, ENOSYS)};
-    $letters .= 't' x (@arguments - length $letters) if $name eq 'run' && @arguments > 2;
+    $letters .= 't' x (@arguments - 2) if $name eq 'run' && @arguments > 2;
     return refuse($call, EINVAL) if @arguments != length $letters
         || grep { $arguments[$_] !~ $argument{substr $letters, $_, 1} } 0 .. $#arguments;
     my $result = $operation->($call, @arguments);
@@ -264,7 +233,7 @@ sub answer {
 sub refuse {
     my ($call, $error) = @_;
     local $! = $error;
-    my ($name) = sort grep { $!{$_} } keys %!;    # of two names for one number the first: EAGAIN, not EWOULDBLOCK
+    my ($name) = sort grep { $!{$_} } keys %!;    # of two names for one number EAGAIN, not EWOULDBLOCK
     frame(RESULT, $call, pack '(N/a*)*', $name || 'EIO', "$!");
 }
 
@@ -296,46 +265,37 @@ sub make_directory {
     while ($path =~ m{[^/]+}g) {
         my $directory = substr $path, 0, pos $path;
         next if -e $directory;
-        my $mask = umask 077;
-        my $made = mkdir $directory, 0700;
-        umask $mask;
-        return 0 if !$made && $! != EEXIST;
-        push @made_dirs, $directory if $made;
+        if (mkdir $directory) { push @made_dirs, $directory; chmod 0700, $directory }
+        elsif ($! != EEXIST)  { return 0 }
     }
     return [];
 }
 
 # Jobs: programs that run and listeners that are asked, while everything else goes on.
 
-# Reads a handle of a job to its end, and keeps the last $max bytes.
+# Reads a handle to its end, and keeps the last $max bytes.
 sub collect {
     my ($job, $handle, $index, $max) = @_;
     my $text = \($job->{texts}[$index] = '');
     $job->{open}++;
-    watch_read(fileno $handle, 1);
-    $on_read[fileno $handle] = sub {
+    watch_read(fileno $handle, sub {
         my $n = sysread $handle, $$text, READ_SIZE, length $$text;
-        return if !defined $n && ($! == EAGAIN || $! == EINTR);
+        return if !defined $n && again();
         substr($$text, 0, -$max) = '' if length $$text > $max;
-        return if $n;
-        $job->{open}--;
-        detach($handle);
-    };
+        if (!$n) { $job->{open}--; detach($handle) }
+    });
 }
 
-# Writes bytes to a handle of a job, and closes it then if it is not read.
+# Writes bytes to a handle, and closes it then if it is not read.
 sub feed {
     my ($handle, $bytes) = @_;
-    my $fd = fileno $handle;
-    my $at = 0;
-    watch_write($fd, 1);
-    $on_write[$fd] = sub {
+    my ($fd, $at) = (fileno $handle, 0);
+    watch_write($fd, sub {
         my $n = syswrite $handle, $bytes, READ_SIZE, $at;
-        return if !defined $n && ($! == EAGAIN || $! == EINTR);
-        return if defined $n && ($at += $n) < length $bytes;
-        if ($on_read[$fd]) { watch_write($fd, 0) }
+        return if defined $n ? ($at += $n) < length $bytes : again();
+        if ($on_read[$fd]) { watch_write($fd) }
         else               { detach($handle) }
-    };
+    });
 }
 
 sub check_jobs {
@@ -343,7 +303,7 @@ sub check_jobs {
     for my $key (keys %jobs) {
         my $job = $jobs{$key};
         next if !$job->{check}->($job, $now >= $job->{deadline});
-        for (@{$job->{handles}}) { detach($_) if defined fileno $_ }
+        detach($_) for @{$job->{handles}};
         delete $jobs{$key};
     }
 }
@@ -359,11 +319,10 @@ sub run_program {
     return 0 if !defined $pid;
     if (!$pid) {
         setpgrp 0, 0;    # it and what it runs end together
+        umask $umask;
         $SIG{$_} = 'DEFAULT' for qw(PIPE TERM HUP INT CHLD);
         $ENV{LC_ALL} = 'C';
-        open STDIN,  '<&', $in_r;
-        open STDOUT, '>&', $out_w;
-        open STDERR, '>&', $err_w;
+        open STDIN, '<&', $in_r and open STDOUT, '>&', $out_w and open STDERR, '>&', $err_w;
         exec {$program} @argv or exit 127;
     }
     nonblocking($_) for $in_w, $out_r, $err_r;
@@ -374,8 +333,9 @@ sub run_program {
     $job->{check} = sub {
         my ($job, $is_late) = @_;
         my $status = $job->{status};
-        if (!$job->{open} && defined $status) { answer($call, $status & 127 ? 128 + ($status & 127) : $status >> 8, @{$job->{texts}}) }
-        elsif ($is_late) { kill 'KILL', -$pid, $pid; refuse($call, ETIMEDOUT) }
+        if ($is_late) { kill 'KILL', -$pid, $pid; return refuse($call, Errno::ETIMEDOUT) }
+        return 0 if $job->{open} || !defined $status;
+        answer($call, $status & 127 ? 128 + ($status & 127) : $status >> 8, @{$job->{texts}});
     };
     return 1;
 }
@@ -417,23 +377,15 @@ sub bind_socket {
     my ($call, $type, $path, $temporary, $expected, $backlog) = @_;
     return failed(ENAMETOOLONG) if length $path > PATH_MAX || length $temporary > PATH_MAX;
     socket my $handle, AF_UNIX, SOCK_STREAM, 0 or return 0;
-    my $mask = umask 0177;
-    my $is_bound = bind $handle, pack_sockaddr_un($temporary);
-    umask $mask;
-    return 0 if !$is_bound;
+    nonblocking($handle);
+    bind $handle, pack_sockaddr_un($temporary) or return 0;
     my $is_placed = chmod(0600, $temporary) && listen($handle, $backlog) && place($temporary, $path, $expected);
     my @stat = $is_placed ? lstat $path : ();
-    if (!@stat) {
-        my $error = $! + 0;
-        unlink $temporary;
-        return failed($error);
-    }
-    nonblocking($handle);
+    if (!@stat) { my $error = $! + 0; unlink $temporary; return failed($error) }
     my $old = $listeners{$type};
-    my $listener = $listeners{$type} = {type => $type, path => $path, handle => $handle};
-    $listener->{identity} = $listener->{seen} = identity(@stat);
-    $on_read[fileno $handle] = sub { accept_clients($listener) };
-    watch_read(fileno $handle, $accepting);
+    my $identity = identity(@stat);
+    $listeners{$type} = {type => $type, path => $path, handle => $handle, identity => $identity, seen => $identity};
+    accept_from_now_on($accepting);
     accept_clients($old, 1) if $old;
     remove_listener($old);
     return [@stat[0, 1]];
@@ -457,7 +409,9 @@ sub check_paths {
 
 sub accept_from_now_on {
     ($accepting) = @_;
-    watch_read(fileno $_->{handle}, $accepting) for values %listeners;
+    for my $listener (values %listeners) {
+        watch_read(fileno $listener->{handle}, $accepting && sub { accept_clients($listener) });
+    }
 }
 
 # Usually one client comes at a time, and asking for a second costs a call that fails: so more are asked for
@@ -473,14 +427,13 @@ sub accept_clients {
             next if $! == EINTR || $! == ECONNABORTED;
             $accept_batch = 1;
             # Without descriptors the clients wait in the backlog, until a stream ends.
-            accept_from_now_on(0) if $! == EMFILE || $! == ENFILE;
-            return;
+            return $! == EMFILE || $! == ENFILE ? accept_from_now_on(0) : 0;
         }
         fcntl $client, F_SETFL, O_RDWR | O_NONBLOCK;
-        my $fd = fileno $client;
-        $streams{$last_id} = $by_fd[$fd] = [++$last_id, $client, $fd, '', CREDIT, CREDIT, 0, 0, 0];
+        my ($id, $fd) = (++$last_id, fileno $client);
+        $streams{$id} = $by_fd[$fd] = [$id, $client, $fd, '', CREDIT, CREDIT, 0, 0, 0];
         vec($readers, $fd, 1) = 1;
-        frame(OPEN, $last_id, $listener->{type});
+        frame(OPEN, $id, $listener->{type});
     }
     $accept_batch *= 2 if $accept_batch < ACCEPT_BATCH;
 }
@@ -506,10 +459,7 @@ sub finish {
     rmdir $_ for reverse @made_dirs;    # a directory that is in use by now stays
     my @pids = grep { /^\d+$/ } keys %jobs;
     kill 'TERM', map { (-$_, $_) } @pids;
-    for (1 .. 2 / TICK) {
-        @pids = grep { waitpid($_, WNOHANG) == 0 } @pids or last;
-        select undef, undef, undef, TICK;
-    }
+    for (1 .. 2 / TICK) { @pids = grep { waitpid($_, WNOHANG) == 0 } @pids or last; select undef, undef, undef, TICK }
     kill 'KILL', map { (-$_, $_) } @pids;
     exit $status;
 }
@@ -518,12 +468,7 @@ sub finish {
 sub write_ready {
     my $bits = unpack 'b*', $_[0];
     my ($fd, $count) = (0, 0);
-    while (($fd = index $bits, '1', $fd + 1) > 0) {
-        $count++;
-        if ($fd == 1) { flush() if length $out }
-        elsif ($by_fd[$fd]) { client_writable($by_fd[$fd]) }
-        elsif ($on_write[$fd]) { $on_write[$fd]->() }
-    }
+    while (($fd = index $bits, '1', $fd + 1) > 0) { $count++; $on_write[$fd]->() if $on_write[$fd] }
     return $count;
 }
 
@@ -540,43 +485,30 @@ sub serve {
         $now = time - 1 if $now < time - 1;
         if ($n > 0) {
             $left = $n;
-            if (vec $r, 0, 1) {
-                host_readable();
-                $left--;
-            }
+            if (vec $r, 0, 1) { host_readable(); $left-- }
             if ($left) {
                 $left -= write_ready($w) if length $w;
                 $bits = unpack 'b*', $r;
                 # Around once, from behind the client where the turn before had to stop.
-                $fd = $stopped_at;
-                $stopped_at = 0;
+                ($fd, $stopped_at) = ($stopped_at, 0);
             }
             while ($left-- > 0) {
                 $fd = index $bits, '1', $fd + 1;
                 last if $fd < 0 && ($fd = index $bits, '1', 1) < 0;
                 my $stream = $by_fd[$fd];
-                if (!$stream) {
-                    $on_read[$fd]->() if $on_read[$fd];
-                    next;
-                }
+                if (!$stream) { $on_read[$fd]->() if $on_read[$fd]; next }
                 # A frame of the same turn may have taken its credit, or ended it.
                 next if !vec $readers, $fd, 1;
                 # Read behind the place of its header in what goes to the host: nothing is copied.
                 $at = length $out;
                 $read = sysread $stream->[HANDLE], $out,
                     $stream->[MAY_SEND] < READ_SIZE ? $stream->[MAY_SEND] : READ_SIZE, $at + HEADER;
-                if (!$read) {
-                    nothing_read($stream, $at, $read);
-                    next;
-                }
+                if (!$read) { nothing_read($stream, $at, $read); next }
                 substr $out, $at, HEADER, pack 'NCN', $read + LENGTH_MIN, DATA, $stream->[ID];
                 vec($readers, $fd, 1) = 0 if ($stream->[MAY_SEND] -= $read) <= 0;
-                next if length $out <= OUT_HIGH;
-                flush();
-                next if length $out <= OUT_HIGH;
+                flush() if length $out > OUT_HIGH;
                 # The host takes no more for now.
-                $stopped_at = $fd;
-                last;
+                if (length $out > OUT_HIGH) { $stopped_at = $fd; last }
             }
         }
         check_jobs() if %jobs;
@@ -594,11 +526,9 @@ sub serve {
 $0 = 'gpg-bridge socket server';
 $SIG{PIPE} = 'IGNORE';
 $SIG{CHLD} = sub { };    # ends the wait of select
-$SIG{TERM} = sub { $signal = 15 };
-$SIG{HUP}  = sub { $signal = 1 };
-$SIG{INT}  = sub { $signal = 2 };
+@SIG{qw(TERM HUP INT)} = map { my $number = $_; sub { $signal = $number } } 15, 1, 2;
 binmode $_ for \*STDIN, \*STDOUT, \*STDERR;
 nonblocking($_) for \*STDOUT, \*STDERR;
-watch_read(0, 1);
+watch_read(0, \&host_readable);
 eval { ready(); flush(); serve() } or note("the socket server failed: $@");
 finish(1);
