@@ -14,7 +14,10 @@ interface Up {
   pid: number;
 }
 
-/** A target that says what it likes: `reply` runs as Node code once it was sent the server. */
+/**
+ * A target that says what it likes: `reply` runs as Node code once it was sent the server. It can say `ready`,
+ * and then `agree` to everything that it is asked to do.
+ */
 async function hostileTarget(reply: string): Promise<string> {
   const dir = await tempDir();
   await writeFile(
@@ -26,7 +29,32 @@ async function hostileTarget(reply: string): Promise<string> {
        head.writeUInt32BE(id, 5);
        return Buffer.concat([head, Buffer.from(payload)]);
      };
-     const ready = frame(5, 0, '{"version":2,"sockets":[{"type":"gpg-agent","path":"/p"}]}');
+     const ready = frame(5, 0, '{"version":3,"runtime":"perl","system":"linux","uid":0,"home":"/h"}');
+     const fields = (...texts) => Buffer.concat(texts.flatMap((text) => {
+       const length = Buffer.alloc(4);
+       length.writeUInt32BE(Buffer.byteLength(text));
+       return [length, Buffer.from(text)];
+     }));
+     const results = {
+       run: fields('ok', '0', 'homedir:/h/g\\nagent-socket:/h/g/S.gpg-agent\\n', ''),
+       stat: fields('ok', '1', '2', String(0o40700), '0', '100'),
+       lstat: fields('ENOENT', 'nothing'),
+     };
+     const agree = (done = () => {}) => {
+       let held = Buffer.alloc(0);
+       process.stdin.on('data', (bytes) => {
+         held = Buffer.concat([held, bytes]);
+         while (held.length >= 4 && held.length >= 4 + held.readUInt32BE(0)) {
+           const length = 4 + held.readUInt32BE(0);
+           const [type, id, operation] = [held[4], held.readUInt32BE(5), held.toString('latin1', 13, length)];
+           held = held.subarray(length);
+           const name = /^[a-z]+/.exec(operation)?.[0] ?? '';
+           if (type !== 11) continue;
+           process.stdout.write(frame(12, id, results[name] ?? fields('ok')), () => name === 'bind' && done());
+         }
+       });
+       process.stdout.write(ready);
+     };
      process.stdout.write('GPG-BRIDGE 1 perl\\n');
      process.stdin.once('data', () => { ${reply} }).resume();`,
   );
@@ -56,7 +84,7 @@ describe('a target', () => {
   it('that will not end keeps no daemon, and no next bridge, waiting', async () => {
     const person = await Person.create();
     const enter = await hostileTarget(
-      `process.on('SIGTERM', () => {}); setInterval(() => {}, 1000); process.stdout.write(ready)`,
+      `process.on('SIGTERM', () => {}); setInterval(() => {}, 1000); agree()`,
     );
     const first = await person.json<Up>('up', '--exec', enter);
     const log = await person.file('.log');
@@ -71,7 +99,7 @@ describe('a target', () => {
 
   it('that comes and goes piles nothing up in its daemon', async () => {
     const person = await Person.create();
-    const enter = await hostileTarget('process.stdout.write(ready, () => process.exit())');
+    const enter = await hostileTarget('agree(() => process.exit())');
     await person.ok('up', '--exec', enter, '--restart', '--keys=none');
     const log = await person.file('.log');
     const said = async (what: string) => (await readFile(log, 'utf8')).split(what).length - 1;

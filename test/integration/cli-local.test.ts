@@ -69,7 +69,7 @@ describe('gpg-bridge with a local target', () => {
       id: target.dir,
       pid: expect.any(Number),
       started: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
-      runtime: 'node',
+      runtime: 'perl',
       sockets: [{ type: 'gpg-agent', path: `${target.dir}/S.gpg-agent` }],
     });
     const bridge = {
