@@ -1,9 +1,13 @@
 import type { Socket } from 'node:net';
 import { HostMuxer, type HostMuxerOptions } from '@gpg-bridge/core/mux/host-muxer';
+import type { MuxerOptions } from '@gpg-bridge/core/mux/muxer';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
-import { TargetMuxer, type TargetMuxerOptions } from '@gpg-bridge/core/mux/target-muxer';
+import { TargetMuxer } from '@gpg-bridge/core/mux/target-muxer';
 import { onTestFinished } from 'vitest';
 import { socketPair } from './socket-pair.ts';
+
+/** What a target says of itself. */
+export const FACTS = { runtime: 'node', system: 'linux', uid: 1_000, home: '/home/u', boot: 'b' };
 
 /** A host's end over one real connection (`near`), and the raw other end of it. */
 export async function hostAndRaw(
@@ -17,12 +21,12 @@ export async function hostAndRaw(
 
 /** The same for a target's end. */
 export async function targetAndRaw(
-  options?: TargetMuxerOptions,
-): Promise<{ target: TargetMuxer; raw: Socket }> {
+  options?: MuxerOptions,
+): Promise<{ target: TargetMuxer; raw: Socket; near: Socket }> {
   const [near, raw] = await socketPair();
   const target = new TargetMuxer({ input: near, output: near }, options);
   onTestFinished(() => target.close());
-  return { target, raw };
+  return { target, raw, near };
 }
 
 /** Lets the event loop turn until something has come about. */
@@ -32,7 +36,7 @@ export async function until(done: () => boolean): Promise<void> {
 
 /** Both ends of a bridge, joined by a real connection, READY said and heard. */
 export async function bridge(
-  options: { host?: HostMuxerOptions; target?: TargetMuxerOptions } = {},
+  options: { host?: HostMuxerOptions; target?: MuxerOptions } = {},
 ): Promise<Bridge> {
   const [near, far] = await socketPair();
   const host = new HostMuxer({ input: near, output: near }, options.host);
@@ -42,7 +46,7 @@ export async function bridge(
     target.close();
   });
   const ready = new Promise((resolve) => host.once('ready', resolve));
-  target.ready({ sockets: [] });
+  target.ready(FACTS);
   await ready;
   return new Bridge(host, target);
 }

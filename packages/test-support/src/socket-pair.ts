@@ -5,12 +5,15 @@ import { asViewSocket, ViewSocket } from '@gpg-bridge/core/io/view-socket';
 import { onTestFinished } from 'vitest';
 import { tempDir } from './temp.ts';
 
-/** Two ends of one real Unix connection, of the product's own kind; both are gone when the test ends. */
-export async function socketPair(): Promise<[ViewSocket, Socket]> {
+/**
+ * Two ends of one real Unix connection, of the product's own kind; both are gone when the test ends. The first
+ * one connects, and can be one that ends when the other does, as a connection to an agent.
+ */
+export async function socketPair({ allowHalfOpen = true } = {}): Promise<[ViewSocket, Socket]> {
   const path = join(await tempDir(), 's');
   const server = createServer({ allowHalfOpen: true }).listen(path);
   await once(server, 'listening');
-  const near = ViewSocket.to({ path, allowHalfOpen: true });
+  const near = ViewSocket.to({ path, allowHalfOpen });
   const far = await new Promise<Socket>((resolve) => {
     server.once('connection', (accepted) => resolve(asViewSocket(accepted)));
   });

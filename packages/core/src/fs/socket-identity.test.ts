@@ -3,7 +3,7 @@ import net from 'node:net';
 import { join } from 'node:path';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, onTestFinished, test } from 'vitest';
-import { identityOf, ofThisKernel, sameIdentity, tellableIdentity } from './socket-identity.ts';
+import { bootId, identityOf, ofKernel, sameIdentity, tellableIdentity } from './socket-identity.ts';
 
 test('one socket is the same under all its names, and another one is not', async () => {
   const dir = await tempDir();
@@ -30,6 +30,17 @@ test('an identity of another kernel is not taken for a file of this one', async 
   const told = (await tellableIdentity(dir))!;
   const elsewhere = { ...told, boot: 'another-boot' };
   const unknown = { dev: told.dev, ino: told.ino };
-  expect(await ofThisKernel([told, elsewhere, unknown])).toEqual([told, unknown]);
+  expect(ofKernel(bootId(), [told, elsewhere, unknown])).toEqual([told, unknown]);
+  expect(ofKernel('another-boot', [told, elsewhere, unknown])).toEqual([elsewhere, unknown]);
   expect(await tellableIdentity(join(dir, 'nothing'))).toBeUndefined();
+});
+
+test('a kernel without a name for itself may have any file that was told', () => {
+  const told = [
+    { dev: '1', ino: '2', boot: 'a' },
+    { dev: '1', ino: '3', boot: 'b' },
+    { dev: '1', ino: '4' },
+  ];
+  expect(ofKernel(undefined, told)).toEqual(told);
+  expect(ofKernel('a', told)).toEqual([told[0], told[2]]);
 });

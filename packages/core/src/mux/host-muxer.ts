@@ -63,8 +63,8 @@ export class HostMuxer extends Muxer {
     this.#lastCall += 1;
     const number = this.#lastCall;
     return new Promise((resolve, reject) => {
+      this.outbox.add(FRAME.CALL, number, encodeFields(fields)); // throws if no frame can hold it
       this.#calls.set(number, { resolve, reject });
-      this.outbox.add(FRAME.CALL, number, encodeFields(fields));
     });
   }
 

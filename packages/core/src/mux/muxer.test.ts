@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { bridge, hostAndRaw, targetAndRaw, until } from '@gpg-bridge/test-support/mux-pair';
 import { readExactly, readToEnd, socketPair } from '@gpg-bridge/test-support/socket-pair';
+import { readStream, StreamRecorder } from '@gpg-bridge/test-support/stream-recorder';
 import { describe, expect, it } from 'vitest';
 import type { BridgeError } from '../errors.ts';
 import { HostMuxer } from './host-muxer.ts';
@@ -11,9 +12,11 @@ import type { MuxStream } from './stream.ts';
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');
 const text = (value: string): string => Buffer.from(value).toString('hex');
 
-const READY_V1 = '00000005 05 00000000';
-const READY_WINDOW = `0000001c 05 00000000 ${text('{"features":["window"]}')}`;
-const ANNOUNCE = '00000009 07 00000000 00000000';
+const ready = (json: string): string =>
+  `${(5 + json.length).toString(16).padStart(8, '0')} 05 00000000 ${text(json)}`;
+const READY = ready(
+  '{"version":3,"runtime":"perl","system":"linux","uid":1000,"home":"/home/u","boot":"b-1"}',
+);
 const OPEN = (id: string): string => `0000000e 02 ${id} ${text('gpg-agent')}`;
 const CLOSE = (id: string): string => `00000005 03 ${id}`;
 const ONE = '00000001';
@@ -34,21 +37,29 @@ async function nextStream(host: HostMuxer): Promise<MuxStream> {
 }
 
 describe("the host's frames, byte for byte", () => {
-  it('PUBKEY, the announcement after READY, DATA and CLOSE', async () => {
+  it('PUBKEY, CALL, DATA and CLOSE', async () => {
     const { host, raw } = await hostAndRaw();
-    void host.sendPublicKeys(Buffer.from('K'));
-    await expectFrames(raw, '00000006 04 00000000 4b');
-    const ready = once(host, 'ready');
-    raw.write(hex(READY_WINDOW));
-    expect((await ready)[0]).toMatchObject({ features: ['window'] });
-    await expectFrames(raw, ANNOUNCE);
+    await host.sendInput(Buffer.from('K'));
+    const called = host.call(['stat', '/x']);
+    await expectFrames(raw, '00000006 04 00000000 4b', `00000013 0b ${ONE} 00000004 73746174 00000002 2f78`);
+    const isReady = once(host, 'ready');
+    raw.write(hex(READY));
+    const info = { version: 3, runtime: 'perl', system: 'linux', uid: 1_000, home: '/home/u', boot: 'b-1' };
+    expect(await isReady).toEqual([info]);
+    expect(host.info).toEqual(info);
+    raw.write(hex(`0000000b 0c ${ONE} 00000002 6f6b`));
+    expect(await called).toEqual([Buffer.from('ok')]);
     const opened = nextStream(host);
     raw.write(hex(`${OPEN(ONE)} 00000007 01 ${ONE} 6869`));
     const stream = await opened;
     expect(stream.socketType).toBe('gpg-agent');
-    expect((await once(stream, 'data'))[0]).toEqual(Buffer.from('hi'));
-    stream.write('OK\n');
-    stream.end('bye');
+    const recorder = new StreamRecorder(stream);
+    await until(() => recorder.length === 2);
+    expect(recorder.bytes).toEqual(Buffer.from('hi'));
+    expect(stream.send(Buffer.from('OK\n'))).toBe(true);
+    stream.send(Buffer.from('bye'));
+    stream.finish();
+    expect(recorder.calls).toEqual([2, 'ended']);
     await expectFrames(raw, `00000008 01 ${ONE} 4f4b0a`, `00000008 01 ${ONE} 627965`, CLOSE(ONE));
     expect(host.stats).toMatchObject({
       streams: { open: 0, total: 1 },
@@ -57,65 +68,65 @@ describe("the host's frames, byte for byte", () => {
     });
   });
 
-  it('an empty PUBKEY when there are no keys', async () => {
+  it('nothing that nobody asked for', async () => {
     const { host, raw } = await hostAndRaw();
-    expect(await host.sendPublicKeys(Buffer.alloc(0))).toEqual({ sent: 0, unsent: 0 });
-    await expectFrames(raw, '00000005 04 00000000');
-  });
-
-  it('no WINDOW to a target that did not announce it', async () => {
-    const { host, raw } = await hostAndRaw();
+    await host.sendInput(Buffer.alloc(0));
     const opened = nextStream(host);
-    raw.write(hex(`${READY_V1}${OPEN(ONE)}`));
-    (await opened).end();
+    raw.write(hex(`${READY}${OPEN(ONE)}`));
+    (await opened).finish();
     host.close();
     expect(await readToEnd(raw)).toEqual(hex(CLOSE(ONE)));
   });
 });
 
 describe("the target's frames, byte for byte", () => {
-  it('READY, OPEN with ids from 1 up, ERROR', async () => {
-    const { target, raw } = await targetAndRaw({ features: [] });
-    target.ready({ sockets: [{ type: 'ssh-agent', path: '/s' }], runtime: 'node' });
-    const json =
-      '{"version":2,"features":[],"sockets":[{"type":"ssh-agent","path":"/s"}],"runtime":"node","warnings":[]}';
-    await expectFrames(raw, `000000${(json.length + 5).toString(16)} 05 00000000 ${text(json)}`);
-    target.open('gpg-agent');
-    target.open('ssh-agent').write('x');
+  it('READY, OPEN with ids from 1 up, EOF, CHANGED, ERROR', async () => {
+    const { target, raw } = await targetAndRaw();
+    target.ready({ runtime: 'node', system: 'darwin', uid: 501, home: '/Users/u' });
+    await expectFrames(
+      raw,
+      ready('{"version":3,"runtime":"node","system":"darwin","uid":501,"home":"/Users/u"}'),
+    );
+    target.open('gpg-agent').endSending();
+    target.open('ssh-agent').send(Buffer.from('x'));
+    target.changed('ssh-agent');
     target.error('no');
     await expectFrames(
       raw,
       OPEN(ONE),
+      `00000005 08 ${ONE}`,
       `0000000e 02 00000002 ${text('ssh-agent')}`,
       '00000006 01 00000002 78',
+      `0000000e 0d 00000000 ${text('ssh-agent')}`,
       `00000007 06 00000000 ${text('no')}`,
     );
   });
 
-  it('announces window and pubkey-more', async () => {
+  it('RESULT with the number of its call', async () => {
     const { target, raw } = await targetAndRaw();
-    target.ready({ sockets: [] });
-    target.close();
-    const frame = await readToEnd(raw);
-    expect(JSON.parse(frame.subarray(9).toString())).toEqual({
-      version: 2,
-      features: ['window', 'pubkey-more'],
-      sockets: [],
-      warnings: [],
-    });
+    target.on('call', (fields, answer) => answer(['ok', ...fields]));
+    raw.write(hex('0000000e 0b 00000102 00000005 77686f3f21'));
+    await expectFrames(raw, '00000014 0c 00000102 00000002 6f6b 00000005 77686f3f21');
   });
 
   it('PUBKEY is handed on, empty or not', async () => {
     const { target, raw } = await targetAndRaw();
-    const keys: string[] = [];
-    const both = new Promise<void>((resolve) =>
-      target.on('pubkey', (bytes) => {
-        if (keys.push(bytes.toString()) === 2) resolve();
-      }),
-    );
+    const input: string[] = [];
+    target.on('input', (bytes) => input.push(bytes.toString()));
     raw.write(hex(`00000005 04 00000000 00000007 04 00000000 ${text('ab')}`));
-    await both;
-    expect(keys).toEqual(['', 'ab']);
+    await until(() => input.length === 2);
+    expect(input).toEqual(['', 'ab']);
+  });
+
+  it('nothing after its end', async () => {
+    const { target, raw } = await targetAndRaw();
+    const called = once(target, 'call') as Promise<[Buffer[], (fields: string[]) => void]>;
+    raw.write(hex('00000005 0b 00000001'));
+    const [, answer] = await called;
+    target.close();
+    answer(['late']);
+    target.changed('gpg-agent');
+    expect(await readToEnd(raw)).toEqual(Buffer.alloc(0));
   });
 });
 
@@ -130,8 +141,12 @@ describe('before READY', () => {
     ['DATA', hex('00000006 01 00000001 78'), '\\x01'],
     ['OPEN', hex(OPEN(ONE)), 'gpg-agent'],
     ['CLOSE', hex(CLOSE(ONE)), '\\x03'],
-    ['WINDOW', hex(ANNOUNCE), '\\x07'],
+    ['WINDOW', hex('00000009 07 00000000 00000000'), '\\x07'],
+    ['EOF', hex(`00000005 08 ${ONE}`), '\\x08'],
+    ['RESULT', hex(`00000005 0c ${ONE}`), '\\x0c'],
+    ['CHANGED', hex(`0000000e 0d 00000000 ${text('gpg-agent')}`), 'gpg-agent'],
     ['an unknown type, its payload still to come', hex('00000009 40 00000000'), '@'],
+    ['READY without a payload', hex('00000005 05 00000000'), '\\x05'],
     ['READY that is no JSON object', hex(`00000007 05 00000000 ${text('[]')}`), '[]'],
   ])('%s ends the bridge and is shown', async (_name, bytes, shown) => {
     const { host, raw } = await hostAndRaw();
@@ -140,6 +155,32 @@ describe('before READY', () => {
     expect(error).toMatchObject({ code: 'NOT_A_BRIDGE' });
     expect(error!.message).toContain(shown);
     expect(error!.message).not.toMatch(/[\x00-\x1f]/);
+  });
+
+  it.each([
+    ['{"version":2,"features":["window"]}', 2],
+    ['{"version":4,"runtime":"perl"}', 4],
+    ['{"version":"3"}', 0],
+    ['{}', 0],
+  ])('READY of another version (%s) ends the bridge', async (json, version) => {
+    const { host, raw } = await hostAndRaw();
+    let isReady = false;
+    host.on('ready', () => {
+      isReady = true;
+    });
+    const called = host.call(['stat', '/']);
+    raw.write(hex(`${ready(json)}${OPEN(ONE)}`));
+    const [error] = await Promise.all([
+      closing(host),
+      expect(called).rejects.toMatchObject({ code: 'VERSION_MISMATCH' }),
+    ]);
+    expect(error).toMatchObject({
+      code: 'VERSION_MISMATCH',
+      why: `the host speaks version 3 of the protocol, the target ${version}`,
+    });
+    expect(isReady).toBe(false);
+    expect(host.info).toBeUndefined();
+    expect(host.stats.streams.total).toBe(0);
   });
 
   it('a long text is cut', async () => {
@@ -170,12 +211,11 @@ describe('before READY', () => {
 });
 
 describe('after READY', () => {
-  async function readyHost(options?: Parameters<typeof hostAndRaw>[0], ready = READY_WINDOW) {
+  async function readyHost(options?: Parameters<typeof hostAndRaw>[0]) {
     const both = await hostAndRaw(options);
     const heard = once(both.host, 'ready');
-    both.raw.write(hex(ready));
+    both.raw.write(hex(READY));
     await heard;
-    if (ready === READY_WINDOW) await expectFrames(both.raw, ANNOUNCE);
     return both;
   }
 
@@ -183,7 +223,7 @@ describe('after READY', () => {
   async function expectWorking(host: HostMuxer, raw: Socket, id = '0000ffff'): Promise<void> {
     const opened = nextStream(host);
     raw.write(hex(OPEN(id)));
-    (await opened).end();
+    (await opened).finish();
     await expectFrames(raw, CLOSE(id));
   }
 
@@ -211,10 +251,15 @@ describe('after READY', () => {
     ['DATA for a stream that is not open', '00000006 01 00000063 78'],
     ['CLOSE for a stream that is not open', CLOSE('00000063')],
     ['WINDOW for a stream that is not open', '00000009 07 00000063 00000001'],
+    ['EOF for a stream that is not open', '00000005 08 00000063'],
+    ['RESULT of a call that is not open', '0000000b 0c 00000063 00000002 6f6b'],
     ['DATA for the bridge itself', '00000006 01 00000000 78'],
     ['WINDOW of the wrong size', '00000006 07 00000001 01'],
     ['PUBKEY, which is for targets', '00000006 04 00000000 78'],
-    ['a second READY', READY_V1],
+    ['CALL, which is for targets', '00000009 0b 00000001 00000000'],
+    ['a second READY', READY],
+    ['a second READY of another version', ready('{"version":2}')],
+    ['a second READY that is none', '00000005 05 00000000'],
   ])('%s is ignored', async (_name, frame) => {
     const { host, raw } = await readyHost();
     raw.write(hex(frame));
@@ -278,12 +323,13 @@ describe('after READY', () => {
     const opened = nextStream(host);
     raw.write(hex(OPEN(ONE)));
     const stream = await opened;
-    const ended = once(stream.resume(), 'end');
+    const recorder = new StreamRecorder(stream);
     raw.destroy();
     expect(await closing(host)).toMatchObject({ code: 'TARGET_CLOSED' });
-    await ended;
+    expect(recorder.calls).toEqual(['ended']);
     expect(stream.failure).toMatchObject({ code: 'TARGET_CLOSED' });
-    stream.write('dropped');
+    expect(stream.send(Buffer.from('dropped'))).toBe(true);
+    expect(stream.unsent).toBe(0);
   });
 
   it('what a target said before it closed is in the reason', async () => {
@@ -293,6 +339,16 @@ describe('after READY', () => {
       code: 'TARGET_CLOSED',
       why: 'the target closed its end after it said "no room"',
     });
+  });
+
+  it('CHANGED is handed on, every time', async () => {
+    const { host, raw } = await readyHost();
+    const changed: string[] = [];
+    host.on('changed', (socketType) => changed.push(socketType));
+    const frame = `0000000e 0d 00000000 ${text('ssh-agent')}`;
+    raw.write(hex(`${frame}0000000e 0d 00000000 ${text('gpg-agent')}${frame}`));
+    await expectWorking(host, raw);
+    expect(changed).toEqual(['ssh-agent', 'gpg-agent', 'ssh-agent']);
   });
 
   it('a carrier that fails is the reason', async () => {
@@ -322,17 +378,31 @@ describe('after READY', () => {
 describe('the target', () => {
   it('ignores frames that are for hosts, and goes on', async () => {
     const { target, raw } = await targetAndRaw();
-    raw.write(hex(`${OPEN(ONE)}${READY_V1} 00000006 06 00000000 78 00000005 63 00000000`));
-    const keys = once(target, 'pubkey');
+    const stream = target.open('gpg-agent');
+    const recorder = new StreamRecorder(stream);
+    raw.write(
+      hex(
+        `${OPEN(ONE)}${OPEN('00000002')}${READY} 00000006 06 00000000 78 00000005 63 00000000` +
+          `00000005 08 ${ONE} 0000000b 0c ${ONE} 00000002 6f6b 0000000e 0d 00000000 ${text('gpg-agent')}`,
+      ),
+    );
+    const input = once(target, 'input');
     raw.write(hex('00000006 04 00000000 4b'));
-    expect(await keys).toEqual([Buffer.from('K')]);
+    expect(await input).toEqual([Buffer.from('K')]);
+    expect(target.stats.streams).toEqual({ open: 1, total: 1 });
+    expect(stream.open).toBe(true);
+    expect(recorder.calls).toEqual([]);
   });
 
   it('refuses clients over its limit', async () => {
     const { target } = await targetAndRaw({ maxStreams: 1 });
     const stream = target.open('gpg-agent');
+    expect(target.hasRoom).toBe(false);
     expect(() => target.open('gpg-agent')).toThrow(expect.objectContaining({ code: 'SESSION_LIMIT' }));
-    stream.destroy();
+    const room = once(target, 'room');
+    stream.discard();
+    await room;
+    expect(target.hasRoom).toBe(true);
     expect(target.open('ssh-agent').id).toBe(2);
   });
 
@@ -350,94 +420,118 @@ describe('the target', () => {
   });
 });
 
-describe('a large keyring', () => {
-  const keys = Buffer.concat(
-    Array.from({ length: 3_000 }, () => Buffer.concat([Buffer.of(0xc6, 0xc4, 0x00), Buffer.alloc(1_216)])),
-  );
-
-  it('arrives whole, what does not fit in one frame after READY', async () => {
-    const { host, raw } = await hostAndRaw();
-    const sending = host.sendPublicKeys(keys);
-    const received: Buffer[] = [];
-    const sizes: number[] = [];
-    for (let total = 0; total < keys.length; ) {
-      const header = await readExactly(raw, 9);
-      const payload = await readExactly(raw, header.readUInt32BE(0) - 5);
-      expect(header[4]).toBe(4);
-      received.push(payload);
-      sizes.push(payload.length);
-      total += payload.length;
-      if (sizes.length === 1) raw.write(hex(`00000021 05 00000000 ${text('{"features":["pubkey-more"]}')}`));
-    }
-    expect(Buffer.concat(received).equals(keys)).toBe(true);
-    expect(sizes.every((size) => size <= 1_048_571 && size % 1_219 === 0)).toBe(true);
-    expect(await sending).toEqual({ sent: keys.length, unsent: 0 });
-  });
-
-  it('is sent as far as one frame goes to a version 1 target', async () => {
-    const { host, raw } = await hostAndRaw();
-    const sending = host.sendPublicKeys(keys);
-    raw.resume().write(hex(READY_V1));
-    const { sent, unsent } = await sending;
-    expect(sent + unsent).toBe(keys.length);
-    expect(sent).toBeLessThanOrEqual(1_048_571);
-    expect(sent).toBeGreaterThan(1_040_000);
-  });
-
-  it('is not waited for when the target ends', async () => {
-    const { host, raw } = await hostAndRaw();
-    const sending = host.sendPublicKeys(keys);
-    raw.resume().end();
-    expect((await sending).unsent).toBeGreaterThan(0);
-  });
-});
-
 describe('CLOSE', () => {
   it('comes after everything that was sent before it, whatever the reader is doing', async () => {
     const ends = await bridge();
     const { near, far } = await ends.open();
     const bytes = Buffer.from(Uint8Array.from({ length: 200_000 }, (_, at) => at % 253));
-    near.end(bytes);
-    await once(near, 'finish');
+    near.send(bytes);
+    near.finish();
     await until(() => !far.open);
     expect(far.undelivered).toBe(bytes.length);
-    expect((await readToEnd(far)).equals(bytes)).toBe(true);
+    expect(ends.host.stats).toMatchObject({ streams: { open: 0 }, held: { inbound: bytes.length } });
+    expect((await readStream(far)).equals(bytes)).toBe(true);
     expect(ends.host.stats).toMatchObject({ streams: { open: 0 }, held: { inbound: 0 } });
   });
 
   it('drops what the other side still had to send', async () => {
     const ends = await bridge();
     const { near, far } = await ends.open();
-    far.write(Buffer.alloc(300_000)); // more than the credit, so some of it waits
+    const recorder = new StreamRecorder(far);
+    // More than the credit, so some of it waits.
+    expect(far.send(Buffer.alloc(300_000))).toBe(false);
     await until(() => near.undelivered === 262_144);
-    expect(far.unsent).toBeGreaterThan(0);
-    const closed = once(far.resume(), 'close');
-    near.end();
-    await closed;
+    expect(far.unsent).toBe(300_000 - 262_144);
+    near.finish();
+    await until(() => recorder.over);
+    expect(recorder.calls).toEqual(['drained', 'ended']);
     expect(far.unsent).toBe(0);
     expect(ends.host.stats.held).toEqual({ inbound: 0, outbound: 0 });
-    // What had come before stays readable.
-    expect((await readToEnd(near)).length).toBe(262_144);
+    // What had come before can still be taken.
+    expect((await readStream(near)).length).toBe(262_144);
   });
 
-  it('of a stream with bytes to deliver still counts against the limit', async () => {
+  it('of a stream with bytes to deliver does not count against the limit', async () => {
     const ends = await bridge({ target: { maxStreams: 1 } });
     const { near, far } = await ends.open();
-    far.end('unread');
+    far.send(Buffer.from('unread'));
+    far.finish();
     await until(() => !near.open);
-    expect(() => ends.target.open('gpg-agent')).toThrow(expect.objectContaining({ code: 'SESSION_LIMIT' }));
-    expect(await readToEnd(near)).toEqual(Buffer.from('unread'));
     await ends.open();
+    expect(await readStream(near)).toEqual(Buffer.from('unread'));
   });
 
-  it('is sent once by destroy, and both ends are let go', async () => {
+  it('follows bytes that wait for credit, and is not told before they are taken', async () => {
     const ends = await bridge();
     const { near, far } = await ends.open();
-    const closed = once(far.resume(), 'close');
-    near.write('x');
-    near.destroy();
-    await closed;
+    const bytes = Buffer.from(Uint8Array.from({ length: 400_000 }, (_, at) => at % 251));
+    near.send(bytes);
+    near.finish();
+    expect(near.open).toBe(true);
+    const recorder = new StreamRecorder(far, () => false);
+    while (!recorder.over) {
+      await until(() => far.undelivered > 0 || recorder.over);
+      expect(recorder.ends).toEqual(recorder.over ? ['ended'] : []);
+      far.resumeDelivery();
+    }
+    expect(recorder.bytes.equals(bytes)).toBe(true);
+    expect(near.open).toBe(false);
+  });
+});
+
+describe('a stream that is discarded', () => {
+  it('closes at once, without a word to its consumer, and both ends are let go', async () => {
+    const { target, raw } = await targetAndRaw();
+    const stream = target.open('gpg-agent');
+    const recorder = new StreamRecorder(stream, () => false);
+    raw.write(hex(`00000007 01 ${ONE} 6162 00000007 01 ${ONE} 6364`));
+    await until(() => stream.undelivered === 2);
+    stream.send(Buffer.alloc(262_145));
+    expect(target.stats.held.inbound).toBe(2);
+    stream.discard();
+    stream.discard();
+    stream.finish();
+    expect(stream.open).toBe(false);
+    expect([stream.undelivered, stream.unsent]).toEqual([0, 0]);
+    expect(target.stats).toMatchObject({ streams: { open: 0 }, held: { inbound: 0 } });
+    await expectFrames(raw, OPEN(ONE));
+    await readExactly(raw, 4 * (9 + 65_536));
+    await expectFrames(raw, CLOSE(ONE));
+    // What the host sends before it has seen that is dropped.
+    raw.write(hex(`00000006 01 ${ONE} 78 ${CLOSE(ONE)}`));
+    const last = target.open('ssh-agent');
+    await expectFrames(raw, `0000000e 02 00000002 ${text('ssh-agent')}`);
+    raw.write(hex('00000006 01 00000002 79'));
+    await until(() => last.undelivered === 1);
+    expect(recorder.calls).toEqual([2]);
+    target.close();
+    expect(await readToEnd(raw)).toEqual(Buffer.alloc(0));
+  });
+
+  it('while its consumer takes bytes delivers no more of them', async () => {
+    const ends = await bridge();
+    const { near, far } = await ends.open();
+    near.send(Buffer.alloc(200_000));
+    await until(() => far.undelivered === 200_000);
+    const recorder = new StreamRecorder(far, () => {
+      far.discard();
+      return true;
+    });
+    expect(recorder.calls).toHaveLength(1);
+    expect(ends.host.stats.held.inbound).toBe(0);
+    expect(await readStream(near)).toEqual(Buffer.alloc(0));
     expect(ends.target.stats.streams.open + ends.host.stats.streams.open).toBe(0);
+  });
+
+  it('after the other end closed it only drops what it holds', async () => {
+    const ends = await bridge();
+    const { near, far } = await ends.open();
+    near.send(Buffer.from('unread'));
+    near.finish();
+    await until(() => !far.open);
+    far.discard();
+    expect(ends.host.stats).toMatchObject({ held: { inbound: 0, outbound: 0 } });
+    expect(new StreamRecorder(far).calls).toEqual(['ended']);
   });
 });
 

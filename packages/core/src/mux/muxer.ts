@@ -247,7 +247,8 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
       this.end(toBridgeError(error, 'the bridge broke'));
       return;
     }
-    if (this.#full) this.#input.pause();
+    // Not after the end, which may have come with a frame: then everything is read, to nowhere.
+    if (this.#full && !this.#closed) this.#input.pause();
   };
 
   /** Whether what is held, for consumers or for the carrier, is as much as it may be. */

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { bridge, until } from '@gpg-bridge/test-support/mux-pair';
 import { readExactly, readToEnd, socketPair } from '@gpg-bridge/test-support/socket-pair';
+import { readStream } from '@gpg-bridge/test-support/stream-recorder';
 import { describe, expect, it } from 'vitest';
 import { INITIAL_CREDIT } from './frame.ts';
 import type { HostMuxer } from './host-muxer.ts';
@@ -20,11 +21,14 @@ interface Path {
   inner: Socket[];
 }
 
-/** client - socket - pipe - bridge - pipe - socket - agent, all of it real. */
+/**
+ * client - socket - pipe - bridge - pipe - socket - agent, all of it real. As in the product, the client's
+ * socket may be half open and the agent's ends when the agent does.
+ */
 async function path(hostHooks?: PipeHooks, targetHooks?: PipeHooks): Promise<Path> {
   const ends = await bridge();
   const [client, clientInner] = await socketPair();
-  const [agent, agentInner] = await socketPair();
+  const [agentInner, agent] = await socketPair({ allowHalfOpen: false });
   const { near, far } = await ends.open();
   pipeSocket(near, clientInner, targetHooks);
   pipeSocket(far, agentInner, hostHooks);
@@ -34,6 +38,10 @@ async function path(hostHooks?: PipeHooks, targetHooks?: PipeHooks): Promise<Pat
 
 const PERIOD = Uint8Array.from({ length: 251 }, (_, at) => at);
 const pattern = (length: number): Buffer => Buffer.alloc(length, PERIOD);
+
+/** Everything that a client sent; the agent can still answer. */
+const readQuestion = (agent: Socket): Promise<Buffer> =>
+  readToEnd(agent.iterator({ destroyOnReturn: false }));
 
 describe('a piped socket', () => {
   it('passes bytes both ways', async () => {
@@ -110,7 +118,8 @@ describe('a piped socket', () => {
   it('joined after the end of the stream gets what was sent, and ends', async () => {
     const ends = await bridge();
     const { near, far } = await ends.open();
-    near.end('early');
+    near.send(Buffer.from('early'));
+    near.finish();
     await until(() => !far.open);
     const [agent, inner] = await socketPair();
     pipeSocket(far, inner);
@@ -120,7 +129,7 @@ describe('a piped socket', () => {
   it('joined to a stream that was empty at its end just ends', async () => {
     const ends = await bridge();
     const { near, far } = await ends.open();
-    near.destroy();
+    near.discard();
     await until(() => !far.open);
     const [agent, inner] = await socketPair();
     pipeSocket(far, inner);
@@ -139,20 +148,119 @@ describe('a piped socket', () => {
         over = true;
       },
     });
-    expect(await readToEnd(near)).toEqual(Buffer.alloc(0));
+    expect(await readStream(near)).toEqual(Buffer.alloc(0));
     expect(over).toBe(true);
   });
 
-  it('gets the bytes that the Duplex had read already', async () => {
+  it('gets the bytes that had come before it was joined', async () => {
     const ends = await bridge();
     const { near, far } = await ends.open();
-    near.write('one');
-    await once(far, 'readable');
-    near.write('two');
+    near.send(Buffer.from('one'));
+    near.send(Buffer.from('two'));
     await until(() => far.undelivered === 6);
     const [agent, inner] = await socketPair();
     pipeSocket(far, inner);
-    expect((await readExactly(agent, 6)).toString()).toBe('onetwo');
+    near.send(Buffer.from('three'));
+    expect((await readExactly(agent, 11)).toString()).toBe('onetwothree');
+  });
+});
+
+describe('a client that has sent its last byte', () => {
+  it('still gets everything that it waits for, and then its end', async () => {
+    const { client, agent, near, far, host, target, inner } = await path();
+    const [question, answer] = [pattern(600_000), pattern(3_000_000)];
+    client.end(question);
+    expect((await readQuestion(agent)).equals(question)).toBe(true);
+    expect(near.open && far.open).toBe(true);
+    expect(client.readableEnded).toBe(false);
+    agent.end(answer);
+    expect((await readToEnd(client)).equals(answer)).toBe(true);
+    await Promise.all(inner.filter((socket) => !socket.closed).map((socket) => once(socket, 'close')));
+    expect(host.stats.streams.open + target.stats.streams.open).toBe(0);
+    expect(near.failure ?? far.failure).toBeUndefined();
+  });
+
+  it('gets what the agent says in between, with hooks on the way', async () => {
+    const seen: string[] = [];
+    const { client, agent } = await path({
+      fromStream(bytes, out) {
+        seen.push(`> ${bytes}`);
+        out.toSocket(bytes);
+      },
+      fromSocket(bytes, out) {
+        seen.push(`< ${bytes}`);
+        out.toStream(bytes);
+      },
+      onSocketEnd: (_error, out) => out.toStream(Buffer.from('and no more')),
+    });
+    client.end('LAST');
+    expect((await readQuestion(agent)).toString()).toBe('LAST');
+    agent.write('S progress\n');
+    expect((await readExactly(client, 11)).toString()).toBe('S progress\n');
+    agent.end('OK\n');
+    expect((await readToEnd(client)).toString()).toBe('OK\nand no more');
+    expect(seen).toEqual(['> LAST', '< S progress\n', '< OK\n']);
+  });
+
+  it('has it delivered to an agent that is slow to read', async () => {
+    const { client, agent, near, far } = await path();
+    const question = pattern(3_000_000);
+    client.end(question);
+    await until(() => far.undelivered > 0 && near.unsent > 0);
+    expect((await readQuestion(agent)).equals(question)).toBe(true);
+    agent.end('OK');
+    expect((await readToEnd(client)).toString()).toBe('OK');
+  });
+
+  it('gets what it waits for while it is slow to read', async () => {
+    const { client, agent, near, far } = await path();
+    const answer = pattern(3_000_000);
+    client.end('?');
+    await readQuestion(agent);
+    agent.end(answer);
+    await until(() => near.undelivered > 0 && far.unsent > 0);
+    expect((await readToEnd(client)).equals(answer)).toBe(true);
+  });
+
+  it('and is gone takes the session with it once something is sent to it', async () => {
+    const { client, agent, near, far } = await path();
+    client.end('?');
+    expect((await readQuestion(agent)).toString()).toBe('?');
+    client.destroy();
+    await once(client, 'close');
+    agent.on('error', () => {}); // it is still writing
+    agent.write(pattern(1_000_000));
+    await until(() => !near.open && !far.open && agent.closed);
+  });
+
+  it('before its socket or the agent was joined is served all the same', async () => {
+    const ends = await bridge();
+    const { near, far } = await ends.open();
+    const [client, clientInner] = await socketPair();
+    client.end('early');
+    // Somebody has read it to its end, so that no event of that will come.
+    near.send(await readExactly(clientInner, 5));
+    await once(clientInner.resume(), 'end');
+    pipeSocket(near, clientInner);
+    await until(() => far.receiveCredit === 0);
+    const [agentInner, agent] = await socketPair({ allowHalfOpen: false });
+    pipeSocket(far, agentInner);
+    expect((await readQuestion(agent)).toString()).toBe('early');
+    agent.end('answer');
+    expect((await readToEnd(client)).toString()).toBe('answer');
+  });
+});
+
+describe('a socket that may not be half open', () => {
+  it('closes its stream with its last byte', async () => {
+    const ends = await bridge();
+    const { near, far } = await ends.open();
+    const [inner, agent] = await socketPair({ allowHalfOpen: false });
+    pipeSocket(far, inner);
+    agent.end('last');
+    expect((await readStream(near)).toString()).toBe('last');
+    expect(near.open || far.open).toBe(false);
+    expect(await readToEnd(agent)).toEqual(Buffer.alloc(0));
   });
 });
 
@@ -187,18 +295,27 @@ describe('hooks of a pipe', () => {
     expect((await readExactly(client, bytes.length)).equals(bytes)).toBe(true);
   });
 
-  it('have the last word when the socket ends, and when the bridge does', async () => {
-    const first = await path({
+  it('have the last word when the socket ends', async () => {
+    const { client, agent } = await path({
       onSocketEnd: (_error, out) => out.toStream(Buffer.from('the agent closed')),
     });
-    first.agent.destroy();
-    expect((await readToEnd(first.client)).toString()).toBe('the agent closed');
+    agent.destroy();
+    expect((await readToEnd(client)).toString()).toBe('the agent closed');
+  });
 
-    const second = await path(undefined, {
-      onStreamEnd: (failure, out) => out.toSocket(Buffer.from(`ended: ${failure?.code}`)),
+  it('have no word when the bridge ends, and both sockets are let go', async () => {
+    let words = 0;
+    const { client, agent, host, near, far } = await path({
+      onSocketEnd: () => {
+        words += 1;
+      },
     });
-    second.host.close();
-    expect((await readToEnd(second.client)).toString()).toBe('ended: TARGET_CLOSED');
+    host.close();
+    expect(await readToEnd(client)).toEqual(Buffer.alloc(0));
+    expect(await readToEnd(agent)).toEqual(Buffer.alloc(0));
+    expect(words).toBe(0);
+    expect(far.failure).toBeUndefined();
+    expect(near.failure).toMatchObject({ code: 'TARGET_CLOSED' });
   });
 
   it('that fail end their session, and say so', async () => {

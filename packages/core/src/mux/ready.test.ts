@@ -1,45 +1,41 @@
 import { describe, expect, it } from 'vitest';
 import { encodeReady, parseReady } from './ready.ts';
 
+const INFO = { version: 3, runtime: 'perl', system: 'linux', uid: 1_000, home: '/home/u' };
+
+const parse = (value: unknown) => parseReady(Buffer.from(JSON.stringify(value)));
+
 describe('READY', () => {
-  it('empty is version 1', () => {
-    expect(parseReady(Buffer.alloc(0))).toEqual({ version: 1, features: [], sockets: [], warnings: [] });
+  it.each([INFO, { ...INFO, boot: '6f3f-1' }])('comes out as it went in', (info) => {
+    expect(parseReady(encodeReady(info))).toEqual(info);
   });
 
-  it('comes out as it went in', () => {
-    const info = {
-      version: 2,
-      features: ['window', 'pubkey-more'],
-      sockets: [{ type: 'gpg-agent', path: '/home/u/.gnupg/S.gpg-agent' }],
-      runtime: 'perl',
-      warnings: ['no ssh'],
-    };
-    expect(parseReady(encodeReady(info))).toEqual(info);
+  it('has no version and knows nothing when it is empty', () => {
+    expect(parse({})).toEqual({ version: 0, runtime: 'unknown', system: 'unknown', uid: -1, home: '/' });
   });
 
   it('loses what does not fit, and what a terminal would obey', () => {
     const payload = {
-      version: 'two',
-      features: ['window', 3, null],
-      sockets: [null, 'x', { type: 'gpg-agent' }, { type: 'ssh-agent', path: '/a\u001b[2Jb' }],
+      version: 'three',
       runtime: 7,
-      warnings: 'none',
+      system: 'li\u001b[2Jnux',
+      uid: '0',
+      home: 'relative',
+      boot: 'a\u0007b',
       other: true,
     };
-    expect(parseReady(Buffer.from(JSON.stringify(payload)))).toEqual({
-      version: 1,
-      features: ['window'],
-      sockets: [{ type: 'ssh-agent', path: '/a\\x1b[2Jb' }],
-      warnings: [],
+    expect(parse(payload)).toEqual({
+      version: 0,
+      runtime: 'unknown',
+      system: 'li\\x1b[2Jnux',
+      uid: -1,
+      home: '/',
+      boot: 'a\\x07b',
     });
+    expect(parse({ ...INFO, runtime: '\u001b]0;x', boot: 3 })).toEqual({ ...INFO, runtime: '\\x1b]0;x' });
   });
 
-  it('no more warnings are taken than a person can read', () => {
-    const warnings = Array.from({ length: 60_000 }, () => 'w');
-    expect(parseReady(Buffer.from(JSON.stringify({ warnings })))?.warnings).toHaveLength(32);
-  });
-
-  it.each(['[]', '3', 'null', '"x"', '{', 'hello'])('%s is not READY', (text) => {
+  it.each(['', '[]', '3', 'null', '"x"', '{', 'hello'])('is not "%s"', (text) => {
     expect(parseReady(Buffer.from(text))).toBeUndefined();
   });
 });

@@ -8,6 +8,7 @@ import type { MuxStream } from './stream.ts';
 
 const HANDLED: ReadonlySet<number> = new Set([FRAME.CLOSE, FRAME.PUBKEY, FRAME.WINDOW, FRAME.CALL]);
 const LAST_ID = 0xffff_ffff;
+const TOO_LARGE = ['EMSGSIZE', 'the result is too large'];
 
 /** The target's end of a bridge: it says READY, carries out calls, and opens a stream for every client. */
 export class TargetMuxer extends Muxer {
@@ -72,6 +73,8 @@ export class TargetMuxer extends Muxer {
   }
 
   #answer(call: number, fields: readonly (string | Buffer)[]): void {
-    if (!this.closed) this.outbox.add(FRAME.RESULT, call, encodeFields(fields));
+    if (this.closed) return;
+    const payload = encodeFields(fields);
+    this.outbox.add(FRAME.RESULT, call, payload.length <= MAX_PAYLOAD ? payload : encodeFields(TOO_LARGE));
   }
 }
