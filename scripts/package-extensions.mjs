@@ -54,7 +54,7 @@ async function stage({ folder, manifest, bundle, assets }) {
 }
 
 async function pack({ target, file }) {
-  const args = ['package', '--no-dependencies', '--allow-missing-repository', '--out', file];
+  const args = ['package', '--no-dependencies', '--out', file];
   await run(process.execPath, [vsce, ...args], { cwd: target });
   const { size } = await stat(file);
   if (size > largest) throw new Error(`${file} has ${size} bytes, more than the ${largest} it may have`);
