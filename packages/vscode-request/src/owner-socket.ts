@@ -3,12 +3,11 @@ import { createConnection, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { BoundSocket } from '@gpg-bridge/core/fs/bound-socket';
 import { lstatIdentitySync, type SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { type LogCallback, noLog } from '@gpg-bridge/core/log';
-import { BoundSocket } from '@gpg-bridge/core/remote/bound-socket';
 import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { ensureSocketDirectory } from '@gpg-bridge/core/remote/socket-directory';
-import { temporaryPath } from '@gpg-bridge/core/remote/temporary-name';
 
 /** Who holds a remote's gpg socket, as the holder itself says. */
 export interface OwnerInfo {
@@ -131,7 +130,7 @@ export class OwnerSocket {
   ): Promise<OwnerSocket | undefined> {
     const peers = new Set<Socket>();
     await ensureSocketDirectory(new DirectOperations(), dirname(path), log);
-    const bound = await BoundSocket.bind(path, temporaryPath(path), {
+    const bound = await BoundSocket.bind(path, {
       backlog: BACKLOG,
       allowHalfOpen: false,
       onError: (error) => log(`${path}: ${error.message}`, 'warn'),

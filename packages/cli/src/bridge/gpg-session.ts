@@ -24,7 +24,8 @@ export function serveGpgStream(
 /** Passes bytes both ways, unchanged, and shows them to an observer. */
 function join(stream: MuxStream, socket: Socket, greeting: Buffer, journal: Journal): void {
   if (!stream.open) {
-    socket.destroy(); // the client left meanwhile
+    socket.destroy();
+    stream.discard(); // the client left meanwhile, and what it sent goes nowhere
     return;
   }
   const observer = new AssuanObserver((operation) => journal.operation(stream.id, operation));
@@ -54,7 +55,10 @@ function join(stream: MuxStream, socket: Socket, greeting: Buffer, journal: Jour
 /** Answers in place of an unavailable agent: closing at once would make gpg start its own. */
 function answerUnavailable(stream: MuxStream, failure: BridgeError, log: LogCallback): void {
   log(`a client was told that the host's gpg-agent can't be had: ${failure.message}`, 'warn');
-  if (!stream.open) return;
+  if (!stream.open) {
+    stream.discard();
+    return;
+  }
   const agent = new UnavailableAgent(failure.message);
   stream.send(agent.greeting);
   stream.attach({

@@ -18,6 +18,7 @@ export async function serveSshStream(
     const { socket } = await agent.connect();
     if (!stream.open) {
       socket.destroy();
+      stream.discard(); // the client left meanwhile, and what it sent goes nowhere
       return;
     }
     const filter = new SshAgentFilter({
@@ -40,7 +41,7 @@ export async function serveSshStream(
       `an ssh client was turned away: ${toBridgeError(error, "can't reach the ssh-agent").message}`,
       'warn',
     );
-    stream.finish();
+    stream.discard();
   }
 }
 

@@ -1,7 +1,7 @@
-import { type BigIntStats, chmodSync, linkSync, lstatSync, rmSync } from 'node:fs';
+import { type BigIntStats, lstatSync, rmSync } from 'node:fs';
 import net from 'node:net';
-import { dirname, join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { BoundSocket } from '@gpg-bridge/core/fs/bound-socket';
 
 /** A Unix socket that only one process can hold; the kernel lets go of it when that process dies. */
 export interface Claim {
@@ -19,7 +19,7 @@ export async function claim(
   path: string,
   onConnection: (socket: net.Socket) => void = () => {},
 ): Promise<Claim | undefined> {
-  return claimOver(path, onConnection, buryDead);
+  return claimOver(path, onConnection, removeDeadSocket);
 }
 
 /** Resolves when the process that holds a claim releases it or dies. */
@@ -32,56 +32,44 @@ export function untilReleased(path: string): Promise<void> {
   });
 }
 
-type Bury = (path: string) => Promise<void>;
+type RemoveDead = (path: string) => Promise<void>;
 
 async function claimOver(
   path: string,
   onConnection: (socket: net.Socket) => void,
-  bury: Bury,
+  removeDead: RemoveDead,
 ): Promise<Claim | undefined> {
-  // Not longer than the final name: the length of a socket's path is limited.
-  const temporary = join(dirname(path), `.${Math.random().toString(36).slice(2, 10)}`);
   const connections = new Set<net.Socket>();
-  const server = net.createServer((socket) => {
-    connections.add(socket);
-    socket.on('error', () => {}); // a caller that left
-    socket.once('close', () => connections.delete(socket));
-    onConnection(socket);
+  const bound = await BoundSocket.bind(path, {
+    backlog: 511,
+    allowHalfOpen: false,
+    onConnection(socket) {
+      connections.add(socket);
+      socket.on('error', () => {}); // a caller that left
+      socket.once('close', () => connections.delete(socket));
+      onConnection(socket);
+    },
+    onError: () => {}, // a connection that could not be accepted: its caller tries again
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ path: temporary, backlog: 511 }, resolve);
-  });
-  const letGo = () => {
-    server.close();
+  const release = () => {
+    // The name goes first: a name whose socket refuses connections means that its process was killed.
+    bound.close();
     // `untilReleased` waits for the end of its connection.
     for (const socket of connections) socket.destroySoon();
   };
   try {
-    chmodSync(temporary, 0o600);
-    const { ino } = lstatSync(temporary, { bigint: true });
-    while (!tryLink(temporary, path)) {
+    while (!bound.placeIfFree()) {
       const state = await stateOf(path);
       if (state === 'held') {
-        letGo();
+        release();
         return undefined;
       }
-      if (state === 'dead') await bury(path);
+      if (state === 'dead') await removeDead(path);
     }
-    const holds = () => statAt(path)?.ino === ino;
-    return {
-      holds,
-      release() {
-        // The name goes first: a name whose socket refuses connections means that its process was killed.
-        if (holds()) rmSync(path, { force: true });
-        letGo();
-      },
-    };
+    return { holds: () => bound.holdsPlace(), release };
   } catch (error) {
-    letGo();
+    release();
     throw error;
-  } finally {
-    rmSync(temporary, { force: true });
   }
 }
 
@@ -89,7 +77,7 @@ async function claimOver(
  * Removes a dead socket. Of several processes that saw it dead, a slow one could remove what a fast one has
  * put in its place; so each claims a second socket first, and looks again once it has that.
  */
-async function buryDead(path: string): Promise<void> {
+async function removeDeadSocket(path: string): Promise<void> {
   const turnPath = `${path}.x`;
   // A turn is held for a moment only, so one that is left behind belongs to a process that was killed.
   const turn = await claimOver(
@@ -123,16 +111,6 @@ function answers(path: string): Promise<boolean> {
     // EAGAIN is a full backlog: a process listens, and is busy.
     socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code === 'EAGAIN'));
   });
-}
-
-function tryLink(from: string, to: string): boolean {
-  try {
-    linkSync(from, to);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw error;
-  }
 }
 
 /** Tells one file at a path from the next: inode numbers are used again soon, change times are not. */

@@ -62,6 +62,21 @@ describe('what is held for all streams together', () => {
     expect(near.isPaused()).toBe(false);
   });
 
+  it('closes the streams that hold the most when nobody takes anything, and the others go on', async () => {
+    const { host, near, raw, streams } = await flooded(12, { maxHeld: MIB, stuckMs: 1 });
+    // The last ones have sent what was still on its way; whoever holds less than the most stays open.
+    await until(() => !near.isPaused() && host.stats.held.inbound < MIB);
+    expect(streams.some(({ open }) => open)).toBe(true);
+    const closed = streams.find(({ open }) => !open);
+    expect(closed?.failure).toMatchObject({ code: 'SESSION_ENDED' });
+    const next = once(host, 'stream');
+    raw.write(wireFrame(OPEN, 100, 'gpg-agent'));
+    raw.write(wireFrame(DATA, 100, 'served'));
+    const [served] = (await next) as [MuxStream];
+    const taker = new StreamRecorder(served);
+    await until(() => taker.bytes.toString() === 'served');
+  });
+
   it('lets the carrier be read again as soon as one of them has taken something', async () => {
     const { host, near, streams } = await flooded(12, { maxHeld: MIB });
     const stopped = host.stats.bytes.received;

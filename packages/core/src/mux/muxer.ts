@@ -19,6 +19,8 @@ export interface MuxerOptions {
   maxStreams?: number;
   /** What is held for all streams together, in bytes; at that limit nothing more is read. */
   maxHeld?: number;
+  /** How long that may last before the streams that hold the most are closed. */
+  stuckMs?: number;
 }
 
 /** Facts about a bridge for its status. */
@@ -57,6 +59,12 @@ export interface MuxerEvents {
 const MAX_ANSWERS_BYTES = 2 * 1_048_576;
 
 /**
+ * How long the limit of what is held may last. While nothing is read, credit is not read either; clients that
+ * send without taking their answers could stop the bridge for good.
+ */
+const STUCK_MS = 5_000;
+
+/**
  * What both ends of a bridge have in common: streams by id, credit, the way in and the way out.
  * `HostMuxer` and `TargetMuxer` add the frames that only they receive.
  */
@@ -68,6 +76,8 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   readonly #decoder = new FrameDecoder(this);
   readonly #maxStreams: number;
   readonly #maxHeld: number;
+  readonly #stuckMs: number;
+  #stuck: NodeJS.Timeout | undefined;
   /** They have data and wait for the carrier, the longest waiting first. */
   readonly #waiting = new Set<MuxStream>();
   /** Received and not taken by the consumers of all streams, closed ones included. */
@@ -85,6 +95,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     this.#output = carrier.output;
     this.#maxStreams = options.maxStreams ?? MAX_STREAMS;
     this.#maxHeld = options.maxHeld ?? MAX_HELD;
+    this.#stuckMs = options.stuckMs ?? STUCK_MS;
     this.outbox = new Outbox(carrier.output, this);
     takeViews(this.#input, this.#onChunk);
     this.#input.once('end', () => this.end(this.whyEnded()));
@@ -229,6 +240,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     // Read on, to nowhere: a process that still prints would otherwise never come to its end.
     leaveViews(this.#input, this.#onChunk);
     this.#input.resume();
+    clearTimeout(this.#stuck);
     this.#waiting.clear();
     this.outbox.stop();
     for (const stream of [...this.streams.values()]) {
@@ -248,7 +260,9 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
       return;
     }
     // Not after the end, which may have come with a frame: then everything is read, to nowhere.
-    if (this.#full && !this.#closed) this.#input.pause();
+    if (!this.#full || this.#closed) return;
+    this.#input.pause();
+    this.#stuck ??= setTimeout(() => this.#closeLargest(), this.#stuckMs).unref();
   };
 
   /** Whether what is held, for consumers or for the carrier, is as much as it may be. */
@@ -257,7 +271,20 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   }
 
   #readAgain(): void {
-    if (this.#input.isPaused() && !this.#full) this.#input.resume();
+    if (!this.#input.isPaused() || this.#full) return;
+    clearTimeout(this.#stuck);
+    this.#stuck = undefined;
+    this.#input.resume();
+  }
+
+  /** Makes room for others by closing the streams whose consumers have left the most. */
+  #closeLargest(): void {
+    this.#stuck = undefined;
+    const largest = [...this.streams.values()].sort((a, b) => b.undelivered - a.undelivered);
+    for (const stream of largest) {
+      if (this.#held < this.#maxHeld || stream.undelivered === 0) return;
+      stream.giveUp(leftUnread(stream));
+    }
   }
 
   #onClose(id: number): void {
@@ -282,6 +309,14 @@ function creditExceeded(stream: MuxStream): BridgeError {
   return new BridgeError('SESSION_ENDED', {
     what: `session ${stream.id} was closed`,
     why: 'the other end sent more than it was given credit for',
+    fix: 'Try the command again.',
+  });
+}
+
+function leftUnread(stream: MuxStream): BridgeError {
+  return new BridgeError('SESSION_ENDED', {
+    what: `session ${stream.id} was closed`,
+    why: `too much was held for all sessions, and ${stream.undelivered} bytes of it were this one's`,
     fix: 'Try the command again.',
   });
 }

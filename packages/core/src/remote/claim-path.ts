@@ -1,12 +1,12 @@
 import { dirname } from 'node:path/posix';
 import { BridgeError } from '../errors.ts';
 import type { SocketIdentity } from '../fs/socket-identity.ts';
+import { temporaryPath } from '../fs/temporary-name.ts';
 import type { LogCallback } from '../log.ts';
 import { type InspectOptions, inspectPath, type PathFinding } from './inspect-path.ts';
 import { errorCode, type TargetOperations } from './operations.ts';
 import { closeDirectory, directoryUnusable, makeDirectory } from './socket-directory.ts';
 import type { SocketOwner } from './socket-owner.ts';
-import { temporaryPath } from './temporary-name.ts';
 
 /** What it takes to get a socket to its path. */
 export interface ClaimOptions extends InspectOptions {

@@ -3,12 +3,13 @@ import { open, readlink } from 'node:fs/promises';
 import { createConnection, type Socket } from 'node:net';
 import { homedir } from 'node:os';
 import { dirname } from 'node:path';
+import { BoundSocket } from '../fs/bound-socket.ts';
 import { bootId } from '../fs/socket-identity.ts';
 import { findProgram, type GnupgOptions, type GnupgProgram } from '../gnupg/programs.ts';
+import { asViewSocket } from '../io/view-socket.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type ProgramResult, runProgram } from '../process/run-program.ts';
 import type { SocketType } from '../socket-type.ts';
-import { BoundSocket } from './bound-socket.ts';
 import type {
   BindRequest,
   FileFacts,
@@ -143,10 +144,10 @@ export class DirectOperations implements TargetOperations {
   async bind(request: BindRequest): Promise<void> {
     const { type, path, expected } = request;
     const before = this.#listening.get(type);
-    const bound = await BoundSocket.bind(path, request.temporaryPath, {
+    const bound = await BoundSocket.bindAs(request.temporaryPath, path, {
       backlog: request.backlog,
       allowHalfOpen: this.#options.allowHalfOpen ?? false,
-      onConnection: (socket) => this.#options.onConnection?.(socket, type),
+      onConnection: (socket) => this.#options.onConnection?.(asViewSocket(socket), type),
       onError: (error) => this.#log(`${path} could not accept a connection: ${error.message}`, 'warn'),
     });
     try {

@@ -1,7 +1,7 @@
 import { basename, dirname } from 'node:path/posix';
+import { temporaryNamePattern } from '../fs/temporary-name.ts';
 import { printable } from '../text/escape.ts';
 import type { TargetOperations } from './operations.ts';
-import { temporaryNamePattern } from './temporary-name.ts';
 
 /** A process that has a listening socket open. */
 export interface SocketOwner {

@@ -1,7 +1,7 @@
 import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { lstatIdentitySync, type SocketIdentity, sameIdentity } from '../fs/socket-identity.ts';
-import { asViewSocket } from '../io/view-socket.ts';
+import { lstatIdentitySync, type SocketIdentity, sameIdentity } from './socket-identity.ts';
+import { temporaryPath } from './temporary-name.ts';
 
 /** How a socket is served. */
 export interface BindOptions {
@@ -10,6 +10,9 @@ export interface BindOptions {
   onConnection(socket: Socket): void;
   onError(error: Error): void;
 }
+
+/** A short name leaves few temporary ones, and others may be trying at the same time. */
+const BIND_ATTEMPTS = 100;
 
 /** Hard links to sockets do not exist everywhere: 9p, vfat, some shared folders of virtual machines. */
 const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EINVAL', 'EACCES']);
@@ -37,9 +40,21 @@ export class BoundSocket {
   }
 
   /** Listens under a temporary name in the directory of `path`. */
-  static async bind(path: string, temporaryPath: string, options: BindOptions): Promise<BoundSocket> {
-    const server = createServer({ allowHalfOpen: options.allowHalfOpen }, (accepted) =>
-      options.onConnection(asViewSocket(accepted)),
+  static async bind(path: string, options: BindOptions): Promise<BoundSocket> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await BoundSocket.bindAs(temporaryPath(path), path, options);
+      } catch (error) {
+        const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+        if (!isTaken || attempt === BIND_ATTEMPTS) throw error;
+      }
+    }
+  }
+
+  /** The same under a given temporary name. */
+  static async bindAs(temporaryPath: string, path: string, options: BindOptions): Promise<BoundSocket> {
+    const server = createServer({ allowHalfOpen: options.allowHalfOpen }, (socket) =>
+      options.onConnection(socket),
     );
     try {
       await new Promise<void>((resolve, reject) => {
