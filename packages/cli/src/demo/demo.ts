@@ -144,7 +144,8 @@ async function hops(paths: readonly (readonly [what: string, path: Path])[]): Pr
   const medians = await medianRoundTrips(paths.map(([, path]) => path));
   const rows = paths.map(([what], index): [string, string] => [
     what,
-    micro(medians[index]! - (medians[index - 1] ?? 0)),
+    // A hop that takes less than the measurement varies can come out negative.
+    micro(Math.max(0, medians[index]! - (medians[index - 1] ?? 0))),
   ]);
   return [...rows, ['one round trip, all in all', micro(medians.at(-1)!)]];
 }

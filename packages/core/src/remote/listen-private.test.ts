@@ -163,7 +163,7 @@ describe('the directory', () => {
     await chmod(dir, 0o755);
     await mkdir(join(dir, 'others'), { mode: 0o755 });
     await mkdir(join(dir, 'closed'), { mode: 0o500 });
-    const program = await bundledScript(EXITS_BY_ITSELF);
+    const program = await bundledScript(EXITS_BY_ITSELF, dir);
     const child = (path: string) =>
       new Promise<string>((resolve) => {
         const running = spawn(process.execPath, [program, path], {
