@@ -1,14 +1,17 @@
 import type { Duplex } from 'node:stream';
 import { BridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
-import { BlockScanner } from './block-scanner.ts';
+import { BlockScanner, MAX_LINE_BYTES } from './block-scanner.ts';
 import { describeError, errorValueOf } from './error-codes.ts';
+import { LF } from './line-head.ts';
 
 /** How long an agent may take to greet, unless said. */
 export const GREETING_TIMEOUT_MS = 5_000;
 
 /** A greeting is one line; an agent that sends so many comments before it is none. */
 const MAX_GREETING_BYTES = 64 * 1024;
+const UPPER_O = 0x4f;
+const UPPER_K = 0x4b;
 
 /** How to wait for a greeting. */
 export interface GreetingOptions {
@@ -41,7 +44,7 @@ export function awaitGreeting(
   outcome: GreetingOutcome,
 ): () => void {
   const { timeoutMs = GREETING_TIMEOUT_MS, agentName = 'the agent' } = options;
-  const scanner = new BlockScanner({ maxBlock: MAX_GREETING_BYTES });
+  let scanner: BlockScanner | undefined;
   let received: Buffer | undefined;
   const leave = () => {
     clearTimeout(timer);
@@ -60,6 +63,13 @@ export function awaitGreeting(
   const onBytes = (view: Buffer) => {
     const chunk = Buffer.from(view);
     received = received ? Buffer.concat([received, chunk]) : chunk;
+    // Nearly always the whole greeting is there at once, and needs no scanner.
+    if (received === chunk && isOneGreeting(chunk)) {
+      leave();
+      outcome.greeted(chunk);
+      return;
+    }
+    scanner ??= new BlockScanner({ maxBlock: MAX_GREETING_BYTES });
     scanner.push(chunk);
     try {
       const greeting = scanner.next('greeting');
@@ -80,6 +90,16 @@ export function awaitGreeting(
   stream.on('error', onClosed).on('end', onEnd).on('close', onEnd);
   takeViews(stream, onBytes);
   return leave;
+}
+
+/** Whether these bytes are a line that starts with `OK`, and of a length that Assuan allows. */
+function isOneGreeting(bytes: Buffer): boolean {
+  return (
+    bytes[0] === UPPER_O &&
+    bytes[1] === UPPER_K &&
+    bytes.length <= MAX_LINE_BYTES &&
+    bytes.indexOf(LF) === bytes.length - 1
+  );
 }
 
 function badGreeting(agentName: string, line: Buffer): BridgeError {

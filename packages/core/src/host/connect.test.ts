@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
+import { failure } from '@gpg-bridge/test-support/failure';
 import { expectNoSecret } from '@gpg-bridge/test-support/secrets';
 import { TcpAgent } from '@gpg-bridge/test-support/tcp-agent';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { ask } from '../assuan/ask.ts';
-import { BridgeError } from '../errors.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 
 const nonce = Buffer.from('0a0d00ff0102030405060708090a0b0c', 'hex');
@@ -50,15 +50,6 @@ function countingFactory(onAttempt: (count: number) => void = () => {}) {
 async function greeted(connection: AgentConnection): Promise<string> {
   connection.socket.write(connection.preamble);
   return (await ask(connection.socket, [], { timeoutMs: 30_000 })).greeting.bytes.toString();
-}
-
-async function failure(promise: Promise<unknown>): Promise<BridgeError> {
-  const error = await promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(BridgeError);
-  return error as BridgeError;
 }
 
 describe('Unix sockets', () => {

@@ -3,6 +3,7 @@ import { EventEmitter, once } from 'node:events';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
+import { failure } from '@gpg-bridge/test-support/failure';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { untilNobodyListens } from '@gpg-bridge/test-support/listening';
 import { run, runOk, stopProcess } from '@gpg-bridge/test-support/process';
@@ -12,10 +13,10 @@ import { TcpAgent } from '@gpg-bridge/test-support/tcp-agent';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, onTestFinished, test } from 'vitest';
 import { ask } from '../assuan/ask.ts';
-import { BridgeError } from '../errors.ts';
 import { tellableIdentity } from '../fs/socket-identity.ts';
 import type { AgentConnection } from './connect.ts';
 import { HostGpgAgent, type HostGpgAgentOptions } from './gpg-agent.ts';
+import type { OpenedAgent } from './open-agent.ts';
 
 /** No test waits this long unless something is wrong; a busy machine may be slow. */
 const PATIENT = { connectTimeoutMs: 30_000, greetingTimeoutMs: 30_000 };
@@ -50,15 +51,6 @@ async function answer({ socket, preamble }: AgentConnection, command: string): P
   socket.write(preamble);
   const { responses } = await ask(socket, [command], { timeoutMs: 30_000 });
   return responses[0]!.bytes.toString('latin1');
-}
-
-async function failure(promise: Promise<unknown>): Promise<BridgeError> {
-  const error = await promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(BridgeError);
-  return error as BridgeError;
 }
 
 /** A directory whose gpgconf writes down what it was asked before it does it. */
@@ -140,6 +132,43 @@ test.each(['ended', 'killed'] as const)(
     const second = await pidOf(gnupg);
     expect(second).toBeGreaterThan(0);
     expect(second).not.toBe(first);
+  },
+);
+
+function open(agent: HostGpgAgent): Promise<OpenedAgent> {
+  return new Promise((resolve, reject) =>
+    agent.open({
+      opened(opened) {
+        onTestFinished(() => void opened.socket.destroy());
+        resolve(opened);
+      },
+      failed: reject,
+    }),
+  );
+}
+
+test('opens connections that have greeted, from the second on with one socket and nothing else', async () => {
+  const gnupg = await home();
+  const { gpgBinDir, asked } = await recordingGpgconf();
+  const { agent, sockets } = agentFor({ env: gnupg.env, gpgBinDir });
+  await open(agent);
+  const before = { sockets: sockets.length, asked: await asked() };
+  const { greeting, socket } = await open(agent);
+  expect(greeting.toString()).toMatch(/^OK Pleased to meet you[^\n]*\n$/);
+  expect(sockets.slice(before.sockets)).toEqual([socket]);
+  expect(await asked()).toEqual(before.asked);
+});
+
+test.each(['ended', 'killed'] as const)(
+  'opens one to an agent that was %s, which is started',
+  async (how) => {
+    const gnupg = await home();
+    const { agent, sockets } = agentFor({ env: gnupg.env });
+    for (const { socket } of [await open(agent), await open(agent)]) socket.destroy();
+    await end(gnupg, how);
+    const { greeting } = await open(agent);
+    expect(greeting.toString()).toMatch(/^OK /);
+    expect(sockets.filter(({ destroyed }) => !destroyed)).toHaveLength(1);
   },
 );
 
