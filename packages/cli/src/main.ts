@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import * as completion from './commands/completion.ts';
 import * as down from './commands/down.ts';
@@ -14,8 +15,8 @@ import { VERSION } from './version.ts';
 type Run = (command: ParsedCommand) => Promise<number>;
 
 /**
- * Each command's code. Only the large ones are files of their own, loaded when they are called: for a small
- * one, opening another file would take longer than loading its code.
+ * Each command's code. Only the large ones are bundles of their own, loaded when they are called (see
+ * scripts/build.mjs): for a small one, opening another file would take longer than loading its code.
  */
 const RUNNERS: Readonly<Record<CommandName, () => { run: Run } | Promise<{ run: Run }>>> = {
   up: () => up,

@@ -101,6 +101,12 @@ export class BridgeError extends Error {
     this.fix = facts.fix;
   }
 
+  /** By what it carries: the command's bundles, and programs that use the library, have a class of their own. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    const { name, code } = (value ?? {}) as Partial<BridgeError>;
+    return value instanceof Object && name === 'BridgeError' && Object.hasOwn(ERROR_CODES, code ?? '');
+  }
+
   /** The command line's exit status for this error. */
   get exitStatus(): number {
     return ERROR_CODES[this.code].exit;

@@ -20,13 +20,6 @@ export interface JournaledSession {
   readonly pending: PendingOperation | undefined;
 }
 
-/** Is told when sessions begin and when the last one has ended. */
-export interface SessionWatcher {
-  began(): void;
-  /** The last one has ended. */
-  quiet(): void;
-}
-
 /** Commands that use no key; gpg sends a dozen of them with every signature. */
 const SMALL_TALK: ReadonlySet<string> = new Set([
   'RESET',
@@ -50,23 +43,19 @@ export class Journal {
   lastOperation: JournalEntry | undefined;
   readonly #sessions = new Set<JournaledSession>();
   readonly #record: (entry: JournalEntry) => void;
-  readonly #watcher: SessionWatcher | undefined;
 
-  constructor(record: (entry: JournalEntry) => void, watcher?: SessionWatcher) {
+  constructor(record: (entry: JournalEntry) => void) {
     this.#record = record;
-    this.#watcher = watcher;
   }
 
   /** A session begins. */
   begin(session: JournaledSession): void {
     this.#sessions.add(session);
-    this.#watcher?.began();
   }
 
   /** A session has ended. */
   end(session: JournaledSession): void {
     this.#sessions.delete(session);
-    if (this.#sessions.size === 0) this.#watcher?.quiet();
   }
 
   /** Records an operation, unless its command uses no key. */

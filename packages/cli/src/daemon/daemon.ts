@@ -5,7 +5,7 @@ import type { LogLevel } from '@gpg-bridge/core/log';
 import { launcherCommand } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
 import type { HostAgents } from '../bridge/host-agents.ts';
-import { Journal, type SessionWatcher } from '../bridge/journal.ts';
+import { Journal } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
@@ -50,7 +50,6 @@ export class Daemon {
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
   #lastError: string | null = null;
   #attached: (() => void)[] = [];
-  #garbageCollection: SessionWatcher | undefined;
 
   constructor({ target, files, options, verbose, echo = () => {} }: DaemonOptions) {
     this.#target = target;
@@ -59,10 +58,7 @@ export class Daemon {
     this.#verbose = verbose;
     this.#echo = echo;
     this.#log = new LogFile(files.log);
-    this.#journal = new Journal((entry) => this.#log.append(entry), {
-      began: () => this.#garbageCollection?.began(),
-      quiet: () => this.#garbageCollection?.quiet(),
-    });
+    this.#journal = new Journal((entry) => this.#log.append(entry));
   }
 
   /** Attaches, calls `ready`, and stays until it is told to end or the target goes away. */
@@ -115,13 +111,7 @@ export class Daemon {
   async #bridgeOnce(ready: () => void): Promise<string> {
     await this.#target.check();
     const launched = await this.#target.exec(launcherCommand(this.#options.runtime));
-    const { Bridge, findHostAgents, IdleGarbageCollection } = await import('./late-modules.ts').catch(
-      (error: unknown) => {
-        launched.kill(); // the installed package was replaced meanwhile, and its files are gone
-        throw error;
-      },
-    );
-    this.#garbageCollection ??= new IdleGarbageCollection();
+    const { Bridge, findHostAgents } = await import('./late-modules.ts');
     this.#agents ??= findHostAgents(this.#options, this.#say).then(({ agents, warnings }) => {
       this.#agentWarnings = warnings;
       return agents;

@@ -1,4 +1,3 @@
 /** Modules that a daemon loads while the launcher starts in its target, and not before. */
 export { Bridge } from '../bridge/bridge.ts';
 export { findHostAgents } from '../bridge/host-agents.ts';
-export { IdleGarbageCollection } from './idle-garbage-collection.ts';

@@ -16,7 +16,7 @@ type Written = (error?: Error | null) => void;
 
 /**
  * Writes bytes that are the caller's again afterwards. A socket that has nothing unsent is written to in
- * this very call, past Node's stream, which would take three times as long; what the kernel does not take,
+ * this very call, past Node's stream: a large stream takes a seventh less time so; what the kernel does not take,
  * or an output without a descriptor, goes through the stream, as a copy. True: the kernel has it all, and
  * `written` is not called.
  */

@@ -8,6 +8,8 @@ import type { LogCallback } from '../log.ts';
  * give (inotify instances are few per user).
  */
 const FALLBACK_INTERVAL_MS = 5_000;
+/** A directory that is just being removed would else get a new socket while it is being emptied. */
+const SETTLE_MS = 50;
 
 /** Tells when a path leads to something else than a file, once for each thing; keeps no process alive. */
 export class PathWatch {
@@ -16,6 +18,7 @@ export class PathWatch {
   #lastSeen: string;
   #watcher: FSWatcher | undefined;
   #fallback: NodeJS.Timeout | undefined;
+  #settling: NodeJS.Timeout | undefined;
   #closed = false;
 
   constructor(
@@ -33,6 +36,7 @@ export class PathWatch {
   /** Ends the calls. */
   close(): void {
     this.#closed = true;
+    clearTimeout(this.#settling);
     this.#stop();
   }
 
@@ -61,7 +65,10 @@ export class PathWatch {
     // The directory's own name stands for its removal or renaming; null for what the system can't tell.
     if (name === basename(dirname(this.#path))) this.#watch();
     else if (name !== basename(this.#path) && name !== null) return;
-    this.#look();
+    this.#settling ??= setTimeout(() => {
+      this.#settling = undefined;
+      this.#look();
+    }, SETTLE_MS).unref();
   }
 
   #fallBack(error: NodeJS.ErrnoException): void {
