@@ -5,7 +5,7 @@ import { temporaryPath } from '../fs/temporary-name.ts';
 import type { LogCallback } from '../log.ts';
 import { type InspectOptions, inspectPath, type PathFinding } from './inspect-path.ts';
 import { errorCode, type TargetOperations } from './operations.ts';
-import { closeDirectory, directoryUnusable, makeDirectory } from './socket-directory.ts';
+import { closeDirectory, type DirectoryFacts, directoryUnusable, makeDirectory } from './socket-directory.ts';
 import type { SocketOwner } from './socket-owner.ts';
 
 /** What it takes to get a socket to its path. */
@@ -31,6 +31,21 @@ const UNTIL_IT_CLOSES = { bytes: Buffer.alloc(0), count: 65_536, text: '' };
 type Found<K extends PathFinding['found']> = Extract<PathFinding, { found: K }>;
 type Replaceable = Found<'dead' | 'hung' | 'forward'>;
 
+/** What is at a path, and its directory, which is there by now if it can be. */
+export interface PathLook {
+  finding: PathFinding;
+  directory: DirectoryFacts;
+}
+
+/** Looks at a path before it is claimed, in as few round trips as it can. */
+export async function lookAtPath(operations: TargetOperations, options: InspectOptions): Promise<PathLook> {
+  const [finding, directory] = await Promise.all([
+    inspectPath(operations, options),
+    makeDirectory(operations, dirname(options.path)),
+  ]);
+  return { finding, directory };
+}
+
 /**
  * Puts a listening socket at its path, after dealing with whatever is there: a dead or hung socket is
  * replaced, the target's own agent stopped, and the rest refused with a coded error and not touched.
@@ -38,21 +53,18 @@ type Replaceable = Found<'dead' | 'hung' | 'forward'>;
 export async function claimPath(
   operations: TargetOperations,
   options: ClaimOptions,
-  looked?: PathFinding,
+  looked?: PathLook,
 ): Promise<void> {
   const directory = dirname(options.path);
   let known = looked;
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     try {
-      const [finding, made] = await Promise.all([
-        known ?? inspectPath(operations, options),
-        makeDirectory(operations, directory),
-      ]);
+      const look = known ?? (await lookAtPath(operations, options));
       known = undefined;
-      refuseIfTaken(finding, options);
-      await closeDirectory(operations, directory, made, options.log);
+      refuseIfTaken(look.finding, options);
+      await closeDirectory(operations, directory, look.directory, options.log);
       options.signal?.throwIfAborted();
-      if (await take(operations, finding, options)) return;
+      if (await take(operations, look.finding, options)) return;
     } catch (error) {
       options.signal?.throwIfAborted();
       const failure = directoryUnusable(directory, error);

@@ -2,8 +2,7 @@ import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
 import type { SocketIdentity } from '../fs/socket-identity.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import type { SocketType } from '../socket-type.ts';
-import { type ClaimOptions, claimPath } from './claim-path.ts';
-import type { PathFinding } from './inspect-path.ts';
+import { type ClaimOptions, claimPath, type PathLook } from './claim-path.ts';
 import type { TargetOperations } from './operations.ts';
 
 /** Which socket to keep where, and what to do with what is there. */
@@ -58,7 +57,7 @@ export function checkPathLength(path: string, system: string): void {
 export async function keepPath(
   operations: TargetOperations,
   options: KeepOptions,
-  looked?: PathFinding,
+  looked?: PathLook,
 ): Promise<KeptPath> {
   checkPathLength(options.path, operations.facts.system);
   const keeper = new PathKeeper(operations, options);
@@ -81,7 +80,7 @@ class PathKeeper {
     this.#log = options.log ?? noLog;
   }
 
-  start(looked: PathFinding | undefined): Promise<void> {
+  start(looked: PathLook | undefined): Promise<void> {
     return this.#claim(this.options.takeover ?? false, looked);
   }
 
@@ -92,7 +91,7 @@ class PathKeeper {
     await this.operations.release(this.options.type);
   }
 
-  #claim(takeover: boolean, looked?: PathFinding): Promise<void> {
+  #claim(takeover: boolean, looked?: PathLook): Promise<void> {
     const { path, type, hostSockets, backlog, probeTimeoutMs } = this.options;
     const claim: ClaimOptions = {
       path,

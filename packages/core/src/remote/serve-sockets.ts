@@ -5,10 +5,9 @@ import { splitKeyring } from '../gnupg/split-keyring.ts';
 import type { LogCallback } from '../log.ts';
 import type { SocketType } from '../socket-type.ts';
 import { printable } from '../text/escape.ts';
-import { refuseIfTaken } from './claim-path.ts';
-import { inspectPath } from './inspect-path.ts';
+import { lookAtPath, refuseIfTaken } from './claim-path.ts';
 import { checkPathLength, type KeepOptions, keepPath } from './keep-path.ts';
-import { hasPrivateKeys, importPublicKeys, type KeysToImport } from './keyring.ts';
+import { hasPrivateKeys, importPublicKeys, type Keyring, type KeysToImport, openKeyring } from './keyring.ts';
 import type { TargetOperations } from './operations.ts';
 import { gnupgPlaces, requireGpg, stopTargetAgent } from './target-gnupg.ts';
 
@@ -93,18 +92,20 @@ async function serveGpg(
   const [{ home, agentSocket: path }] = await Promise.all([gnupgPlaces(operations), requireGpg(operations)]);
   const options = keepOptions(operations, setup, 'gpg-agent', path, log);
   checkPathLength(path, operations.facts.system);
+  const keyring = openKeyring(operations, home);
+  keyring.catch(() => {}); // it is awaited when there are keys
   // What must not be replaced is known before the keyring is touched.
-  const [finding, hasOwnKeys] = await Promise.all([
-    inspectPath(operations, { ...options, timeoutMs: options.probeTimeoutMs ?? PROBE_TIMEOUT_MS }),
+  const [look, hasOwnKeys] = await Promise.all([
+    lookAtPath(operations, { ...options, timeoutMs: options.probeTimeoutMs ?? PROBE_TIMEOUT_MS }),
     hasPrivateKeys(operations, home),
   ]);
-  refuseIfTaken(finding, { path, takeover: options.takeover ?? false });
+  refuseIfTaken(look.finding, { path, takeover: options.takeover ?? false });
   if (hasOwnKeys) log(`the private keys in ${home} can't be used while the bridge is up`, 'warn');
   const { keys, trust } = (await setup.keys) ?? { keys: Buffer.alloc(0), trust: [] };
   const [first, rest] = splitKeyring(keys, FIRST_KEYS_BYTES);
-  const importPart = (part: Buffer) => importAndTell(operations, { keys: part, trust }, home, log);
+  const importPart = (part: Buffer) => importAndTell(operations, { keys: part, trust }, keyring, log);
   if (first.length > 0) await importPart(first);
-  await keepPath(operations, options, finding);
+  await keepPath(operations, options, look);
   return { path, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
 }
 
@@ -124,11 +125,11 @@ function keepOptions(
 async function importAndTell(
   operations: TargetOperations,
   keys: KeysToImport,
-  home: string,
+  keyring: Promise<Keyring>,
   log: LogCallback,
 ): Promise<void> {
   try {
-    const { added, updated, unchanged } = await importPublicKeys(keys, operations, home);
+    const { added, updated, unchanged } = await importPublicKeys(keys, operations, keyring);
     const seen = added + updated + unchanged;
     log(`imported public keys: ${seen} received, ${added} new, ${unchanged} unchanged`, 'info');
   } catch (error) {
