@@ -26,7 +26,7 @@ const ATTEMPTS = 6;
 const BIND_ATTEMPTS = 8;
 const STOP_TIMEOUT_MS = 5_000;
 /** More than an agent says to a client that asks nothing. */
-const UNTIL_IT_CLOSES = { bytes: Buffer.alloc(0), count: 65_536, text: '' };
+const UNTIL_IT_CLOSES = { bytes: Buffer.alloc(0), count: 65_536, lines: 0 };
 
 type Found<K extends PathFinding['found']> = Extract<PathFinding, { found: K }>;
 type Replaceable = Found<'dead' | 'hung' | 'forward'>;
