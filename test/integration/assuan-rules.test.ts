@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { type BlockKind, BlockScanner } from '@gpg-bridge/core/assuan/block-scanner';
-import { AssuanObserver, type Operation } from '@gpg-bridge/core/assuan/observer';
+import { AssuanObserver } from '@gpg-bridge/core/assuan/observer';
+import type { Operation } from '@gpg-bridge/core/assuan/operation';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

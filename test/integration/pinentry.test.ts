@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { Operation } from '@gpg-bridge/core/assuan/observer';
+import type { Operation } from '@gpg-bridge/core/assuan/operation';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { crashAgent } from '@gpg-bridge/test-support/agent-processes';
 import { PATIENT } from '@gpg-bridge/test-support/patient';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Operation } from '@gpg-bridge/core/assuan/observer';
+import type { Operation } from '@gpg-bridge/core/assuan/operation';
 import { agentsOf } from '@gpg-bridge/test-support/agent-processes';
 import { TestClient } from '@gpg-bridge/test-support/client-pair';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';

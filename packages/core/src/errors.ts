@@ -29,6 +29,7 @@ const ERROR_CODES = {
   SSH_AGENT_MISSING: { exit: 4 },
   SSH_PROTOCOL: { exit: 1 },
   NO_HOST_AGENT: { exit: 4 },
+  RECORD_FULL: { exit: 1 },
   KEY_EXPORT_FAILED: { exit: 1 },
   // sessions
   SESSION_UNKNOWN: { exit: 1 },

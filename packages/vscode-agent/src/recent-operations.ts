@@ -1,4 +1,4 @@
-import type { Operation, Outcome } from '@gpg-bridge/core/assuan/observer';
+import type { Operation, Outcome } from '@gpg-bridge/core/assuan/operation';
 import { purposeOf } from '@gpg-bridge/core/assuan/private-key-commands';
 
 const KEPT = 50;
@@ -8,6 +8,7 @@ const ENDINGS: Readonly<Record<Outcome, string>> = {
   error: 'refused by gpg-agent',
   cancelled: 'cancelled by you',
   closed: 'broken off',
+  refused: 'refused by the bridge',
 };
 
 /** The last operations with private keys, newest first. */

@@ -1,5 +1,5 @@
 import { describeError } from '@gpg-bridge/core/assuan/error-codes';
-import type { Operation } from '@gpg-bridge/core/assuan/observer';
+import type { Operation } from '@gpg-bridge/core/assuan/operation';
 import { purposeOf } from '@gpg-bridge/core/assuan/private-key-commands';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { launchAgent } from '@gpg-bridge/core/gnupg/gpgconf';

@@ -1,4 +1,4 @@
-import type { Operation, PendingOperation } from '@gpg-bridge/core/assuan/observer';
+import type { Operation, PendingOperation } from '@gpg-bridge/core/assuan/operation';
 import { PERSON_WAITS_AFTER_MS, usesPrivateKey } from '@gpg-bridge/core/assuan/private-key-commands';
 
 /** One thing that was asked of the host's keys. */

@@ -27,7 +27,10 @@ export async function serveSshStream(
     });
     journal.begin(filter);
     pipeSocket(stream, socket, {
-      fromStream: (bytes, out) => pass(filter.fromClient(bytes), out),
+      fromStream(bytes, out) {
+        pass(filter.fromClient(bytes), out);
+        return true;
+      },
       fromSocket: (bytes, out) => pass(filter.fromAgent(bytes), out),
       onEnd(error) {
         if (error) log(`an ssh session ended: ${error.message}`, 'warn');

@@ -14,10 +14,13 @@ const CODE_MASK = 0xffff;
 
 /** The codes that the bridge itself acts on. */
 export const GPG_ERROR = {
+  NO_SECRET_KEY: 17,
   NO_AGENT: 77,
   CANCELED: 99,
   FULLY_CANCELED: 198,
   ASSUAN_CANCELED: 277,
+  LIMIT_REACHED: 183,
+  FORBIDDEN: 251,
 } as const;
 
 /** The parts of an error code, in libgpg-error's own words. */

@@ -61,6 +61,11 @@ export class LineHead implements ByteReader {
     return lf + 1;
   }
 
+  /** Whether a line was begun and is not complete. */
+  get isOpen(): boolean {
+    return !this.#complete;
+  }
+
   /** Forgets a line that is not complete. */
   reset(): void {
     this.#begin();

@@ -1,3 +1,5 @@
+import { UNKNOWN_COMMAND } from './operation.ts';
+
 /** What is known of one line of a client. */
 export interface ObservedLine {
   command: string;
@@ -5,9 +7,6 @@ export interface ObservedLine {
   data: boolean;
   key: string | undefined;
 }
-
-/** Shown for a line that is no command, or of which too little could be remembered. */
-export const UNKNOWN_COMMAND = '?';
 
 /** Runs of equal lines that are remembered; what a client sends early beyond that is only counted. */
 const MAX_RUNS = 4096;

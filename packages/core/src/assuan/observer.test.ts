@@ -1,7 +1,8 @@
 import { conversation, cut, places } from '@gpg-bridge/test-support/conversation';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { AssuanObserver, type Operation } from './observer.ts';
+import { AssuanObserver } from './observer.ts';
+import type { Operation } from './operation.ts';
 
 const GRIP = '0123456789ABCDEF0123456789ABCDEF01234567';
 const OTHER = 'F'.repeat(40);

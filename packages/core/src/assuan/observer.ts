@@ -1,37 +1,20 @@
 import { isCancellation } from './error-codes.ts';
 import { LineHead } from './line-head.ts';
-import { LineQueue, type ObservedLine, UNKNOWN_COMMAND } from './line-queue.ts';
+import { LineQueue, type ObservedLine } from './line-queue.ts';
+import {
+  chosenBy,
+  commandWord,
+  keyNamedIn,
+  NAMES_KEY_LENGTH,
+  namesKey,
+  type Operation,
+  type Outcome,
+  type PendingOperation,
+} from './operation.ts';
 import { usesPrivateKey } from './private-key-commands.ts';
-
-/** How an operation ended; `closed` when the connection did first. */
-export type Outcome = 'ok' | 'error' | 'cancelled' | 'closed';
-
-/** A command that has no final answer yet. */
-export interface PendingOperation {
-  /** The command word in capitals, or `?` when what was sent is none. */
-  command: string;
-  /** The keygrip it works with, where that is known. */
-  key?: string;
-  /** Milliseconds since the epoch at which its turn came. */
-  startedAt: number;
-}
-
-/** One command and what became of it: facts for a log, never payload. */
-export interface Operation extends PendingOperation {
-  outcome: Outcome;
-  /** `source << 24 | code` of an ERR. */
-  errorCode?: number;
-  durationMs: number;
-}
 
 /** Whose turn it is. In `inquiry` the client owes the data of the command that is going on. */
 type Turn = 'greeting' | 'client' | 'agent' | 'inquiry' | 'over';
-
-/** Commands whose argument is a keygrip. All have six letters, which is the cheap first test. */
-const NAMES_KEY: ReadonlySet<string> = new Set(['SIGKEY', 'SETKEY', 'PKAUTH']);
-const NAMES_KEY_LENGTH = 6;
-/** Commands that choose the key for those that follow. To gpg-agent the two are the same. */
-const CHOOSES_KEY: ReadonlySet<string> = new Set(['SIGKEY', 'SETKEY']);
 
 /**
  * Watches both directions of one raw Assuan stream and tells which commands were asked and how they
@@ -40,7 +23,7 @@ const CHOOSES_KEY: ReadonlySet<string> = new Set(['SIGKEY', 'SETKEY']);
  */
 export class AssuanObserver {
   readonly #fromClient = new LineHead(
-    (line) => line.wordLength === NAMES_KEY_LENGTH && NAMES_KEY.has(line.word.toUpperCase()),
+    (line) => line.wordLength === NAMES_KEY_LENGTH && namesKey(line.word.toUpperCase()),
   );
   readonly #fromAgent = new LineHead((line) => line.wordIs('ERR'));
   readonly #early = new LineQueue();
@@ -73,7 +56,7 @@ export class AssuanObserver {
       if (at < 0) return;
       const data = line.isData;
       if ((data && this.#turn === 'inquiry') || line.isBlank || line.isComment) continue;
-      const seen = { command: data ? 'D' : commandWord(line), data, key: keygrip(line.argument) };
+      const seen = { command: data ? 'D' : commandWord(line), data, key: keyNamedIn(line.argument) };
       if (this.#isClientsTurn()) this.#use(seen);
       else if (this.#turn !== 'over') this.#early.push(seen);
     }
@@ -155,8 +138,7 @@ export class AssuanObserver {
     this.#current = undefined;
     const { command, key, startedAt } = operation;
     if (outcome === 'ok' || outcome === 'closed') {
-      if (CHOOSES_KEY.has(command)) this.#chosenKey = key;
-      else if (command === 'RESET' || command === UNKNOWN_COMMAND) this.#chosenKey = undefined;
+      this.#chosenKey = chosenBy(operation, this.#chosenKey);
     }
     const durationMs = Math.max(0, this.#now() - startedAt);
     const done: Operation = { command, startedAt, outcome, durationMs };
@@ -164,21 +146,4 @@ export class AssuanObserver {
     if (errorCode !== undefined) done.errorCode = errorCode;
     this.#onOperation(done);
   }
-}
-
-/** The first word in capitals, if it can be a command: payload that strayed here must not reach a log. */
-function commandWord(line: LineHead): string {
-  const { word } = line;
-  if (line.wordLength === 0 || line.wordLength > word.length) return UNKNOWN_COMMAND;
-  for (let i = 0; i < word.length; i++) {
-    const letter = word.charCodeAt(i) | 0x20;
-    if ((letter < 0x61 || letter > 0x7a) && word[i] !== '_') return UNKNOWN_COMMAND;
-  }
-  return word.toUpperCase();
-}
-
-/** A keygrip at the start of an argument, as gpg-agent reads it: exactly 40 hex digits, then anything. */
-function keygrip(argument: string): string | undefined {
-  if (argument === '') return undefined;
-  return /^[0-9A-Fa-f]{40}(?![0-9A-Fa-f])/.exec(argument)?.[0].toUpperCase();
 }

@@ -2,7 +2,7 @@ import { LogBook } from '@gpg-bridge/test-support/log-book';
 import { ScriptedAgent, type ScriptedAgentOptions } from '@gpg-bridge/test-support/scripted-agent';
 import { expectNoSecret } from '@gpg-bridge/test-support/secrets';
 import { describe, expect, it } from 'vitest';
-import type { Operation } from '../assuan/observer.ts';
+import type { Operation } from '../assuan/operation.ts';
 import { AgentProxy, type AgentProxyConfig } from './agent-proxy.ts';
 
 async function setUp(agentOptions: ScriptedAgentOptions = {}, config: AgentProxyConfig = {}) {

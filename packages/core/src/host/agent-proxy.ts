@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { AssuanObserver, type Operation } from '../assuan/observer.ts';
+import { AssuanObserver } from '../assuan/observer.ts';
+import type { Operation } from '../assuan/operation.ts';
 import { BridgeError } from '../errors.ts';
 import type { KeyFilter } from '../gnupg/key-filter.ts';
 import { type LogCallback, noLog } from '../log.ts';

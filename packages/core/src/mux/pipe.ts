@@ -7,12 +7,19 @@ import type { MuxStream, StreamConsumer } from './stream.ts';
 export interface Outlets {
   toSocket(bytes: Buffer): void;
   toStream(bytes: Buffer): void;
+  /** Takes bytes of the stream again, after `fromStream` held them back. */
+  resumeStream(): void;
+  /** Ends the writing side of the socket. */
+  endSocket(): void;
 }
 
 /** What can be done between a stream and its socket; everything is optional. */
 export interface PipeHooks {
   /** Gets the bytes from the other end, valid during the call, and passes on what it wants. What it throws ends the session. */
-  fromStream?(bytes: Buffer, out: Outlets): void;
+  /** False holds further bytes back until `resumeStream`. */
+  fromStream?(bytes: Buffer, out: Outlets): boolean;
+  /** The other end has sent its last byte; without this hook the socket is ended then. */
+  onStreamEof?(out: Outlets): void;
   /** The same for the bytes of the socket. */
   fromSocket?(bytes: Buffer, out: Outlets): void;
   /** The socket has ended or failed: the last chance for words to the other end. */
@@ -38,6 +45,8 @@ class SocketPipe implements StreamConsumer, Outlets {
   #streamBusy = false;
   #socketEnded = false;
   #streamEnded = false;
+  /** `fromStream` has enough for now. */
+  #hookHolds = false;
 
   constructor(
     private readonly stream: MuxStream,
@@ -59,8 +68,8 @@ class SocketPipe implements StreamConsumer, Outlets {
   // StreamConsumer
 
   take(bytes: Buffer): boolean {
-    if (this.hooks.fromStream) this.#run(this.hooks.fromStream, bytes);
-    else this.toSocket(bytes);
+    if (!this.hooks.fromStream) this.toSocket(bytes);
+    else if (this.#run(this.hooks.fromStream, bytes) === false) this.#hookHolds = true;
     return !this.#held;
   }
 
@@ -73,7 +82,8 @@ class SocketPipe implements StreamConsumer, Outlets {
   }
 
   eof(): void {
-    if (this.socket.writable) this.socket.end();
+    if (this.hooks.onStreamEof) this.#run(() => this.hooks.onStreamEof?.(this), undefined);
+    else this.endSocket();
   }
 
   ended(): void {
@@ -100,9 +110,19 @@ class SocketPipe implements StreamConsumer, Outlets {
     this.socket.pause();
   }
 
+  resumeStream(): void {
+    if (!this.#hookHolds) return;
+    this.#hookHolds = false;
+    if (!this.#held) this.stream.resumeDelivery();
+  }
+
+  endSocket(): void {
+    if (this.socket.writable) this.socket.end();
+  }
+
   /** A hook can answer what it takes from the stream, so there a busy stream holds its own input back. */
   get #held(): boolean {
-    return this.#socketBusy || (this.#streamBusy && this.hooks.fromStream !== undefined);
+    return this.#socketBusy || this.#hookHolds || (this.#streamBusy && this.hooks.fromStream !== undefined);
   }
 
   readonly #fromSocket = (bytes: Buffer): void => {
@@ -139,13 +159,17 @@ class SocketPipe implements StreamConsumer, Outlets {
   }
 
   /** Calls a hook; one that fails ends the session. */
-  #run<First>(hook: ((first: First, out: Outlets) => void) | undefined, first: First): void {
+  #run<First, Result>(
+    hook: ((first: First, out: Outlets) => Result) | undefined,
+    first: First,
+  ): Result | undefined {
     try {
-      hook?.call(this.hooks, first, this);
+      return hook?.call(this.hooks, first, this);
     } catch (error) {
       this.#error ??= error instanceof Error ? error : new Error(String(error));
       this.stream.finish();
       this.socket.destroy();
+      return undefined;
     }
   }
 }

@@ -49,6 +49,7 @@ export class MuxStream {
   /** Waits for credit or for the carrier. */
   #outbound: ByteQueue | undefined;
   #consumer: StreamConsumer | undefined;
+  #onAbandoned: (() => void) | undefined;
   /** The consumer can take bytes now. */
   #wanted = false;
   /** No CLOSE has gone either way. */
@@ -95,7 +96,13 @@ export class MuxStream {
   /** Hands every received byte to `consumer`, those that have come before first. */
   attach(consumer: StreamConsumer): void {
     this.#consumer = consumer;
+    this.#onAbandoned = undefined;
     this.resumeDelivery();
+  }
+
+  /** Calls back if the stream closes before anything is attached. */
+  onAbandoned(callback: () => void): void {
+    this.#onAbandoned = callback;
   }
 
   /** Delivers what waits, to a consumer that can take again. */
@@ -139,6 +146,7 @@ export class MuxStream {
   /** Closes the stream at once: what it holds in either direction is dropped, and its consumer is told nothing. */
   discard(): void {
     this.#consumer = undefined;
+    this.#onAbandoned = undefined;
     this.#dropInbound();
     this.#close();
   }
@@ -257,6 +265,7 @@ export class MuxStream {
   /** Tells the consumer of ends that lie behind everything it has taken. */
   #tellEnds(): void {
     const consumer = this.#consumer;
+    if (!consumer && !this.#open) this.#onAbandoned?.();
     if (this.#inbound || !consumer) return;
     if (!this.#open) {
       this.#consumer = undefined;

@@ -1,0 +1,281 @@
+import { BridgeError } from '../errors.ts';
+import { MAX_LINE_BYTES } from './block-scanner.ts';
+import { isCancellation } from './error-codes.ts';
+import { LineHead } from './line-head.ts';
+import type { Operation, Outcome, PendingOperation } from './operation.ts';
+import { chosenBy, commandWord, keyNamedIn, NAMES_KEY_LENGTH, namesKey } from './operation.ts';
+import { usesPrivateKey } from './private-key-commands.ts';
+
+/** What decides about commands, and is told what became of them. */
+export interface GateRules {
+  /**
+   * Asked before a command goes to the agent. An answer is given to the client instead; a promise keeps the
+   * command back until it resolves. `line` is the command without its line end.
+   */
+  admit?(command: PendingOperation, line: Buffer): Admission | Promise<Admission>;
+  /** Told of a command before its answer leaves for the client; an answer returned here takes its place. */
+  finished(operation: Operation): Buffer | undefined;
+}
+
+/** What becomes of a command: passed as it is or as another line, or answered in the agent's place. */
+export type Admission = { pass: true } | { passAs: Buffer } | { answer: Buffer };
+
+/** It goes to the agent as it is. */
+export const PASS: Admission = { pass: true };
+
+/** Where a gate's bytes go. */
+export interface GateOutlets {
+  toAgent(bytes: Buffer): void;
+  toClient(bytes: Buffer): void;
+  /** The client has sent its last byte, and the agent has everything. */
+  endAgent(): void;
+  /** The gate takes bytes of the client again. */
+  resume(): void;
+}
+
+/** Whose turn it is. In `inquiry` the client owes the data of the command that is going on; `held` waits for the rules. */
+type Turn = 'greeting' | 'client' | 'agent' | 'inquiry' | 'held' | 'over';
+
+/** Comments and blank lines before a command that are kept with it; more go ahead of it. */
+const MAX_COMMENT_BYTES = 4_096;
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * Stands between a client and gpg-agent on the host: gives the agent one command at a time, so that the command
+ * that the agent is answering is known at every moment, whatever a client sends ahead. Bytes are passed on as they
+ * are; the answer to a command that uses a private key leaves in one piece, after the rules were told of it.
+ */
+export class CommandGate {
+  readonly #rules: GateRules;
+  readonly #out: GateOutlets;
+  readonly #now: () => number;
+  readonly #fromClient = new LineHead(
+    (line) => line.wordLength === NAMES_KEY_LENGTH && namesKey(line.word.toUpperCase()),
+  );
+  readonly #fromAgent = new LineHead((line) => line.wordIs('ERR'));
+  #turn: Turn = 'greeting';
+  #current: PendingOperation | undefined;
+  #chosenKey: string | undefined;
+  /** The beginning of a command whose line is not complete, with the comments before it. */
+  #partial = NOTHING;
+  /** Bytes of the client whose turn has not come. */
+  #early = NOTHING;
+  /** The part of a private-key command's answer that has come. */
+  #withheld: Buffer[] = [];
+  #clientEnded = false;
+
+  constructor(rules: GateRules, out: GateOutlets, { now = Date.now }: { now?: () => number } = {}) {
+    this.#rules = rules;
+    this.#out = out;
+    this.#now = now;
+  }
+
+  /** Whether the client waits for the greeting or for a response. */
+  get owed(): boolean {
+    return this.#turn === 'greeting' || this.#turn === 'agent' || this.#turn === 'held';
+  }
+
+  /** The command that has no final answer yet, also while the agent inquires. */
+  get pending(): PendingOperation | undefined {
+    return this.#current;
+  }
+
+  /** Takes bytes of the client, which are the caller's again afterwards; false: no more until `resume`. */
+  fromClient(chunk: Buffer): boolean {
+    if (this.#turn === 'over') return true;
+    if (this.#early.length > 0) {
+      this.#early = Buffer.concat([this.#early, chunk]);
+      return false;
+    }
+    const used = this.#use(chunk);
+    if (used === chunk.length) return true;
+    this.#early = Buffer.from(chunk.subarray(used));
+    return false;
+  }
+
+  /** The client has sent its last byte. */
+  clientEnded(): void {
+    this.#clientEnded = true;
+    this.#endAgentIfDone();
+  }
+
+  /** Takes bytes of the agent, which are the caller's again afterwards. */
+  fromAgent(chunk: Buffer): void {
+    const line = this.#fromAgent;
+    let from = 0;
+    for (let at = 0; at < chunk.length; ) {
+      at = line.read(chunk, at);
+      if (at < 0) break;
+      const last = this.#lastLine(line);
+      if (!last) continue;
+      this.#answered(last, chunk.subarray(from, at), line.argument);
+      from = at;
+    }
+    if (from < chunk.length) this.#passAnswer(from === 0 ? chunk : chunk.subarray(from));
+  }
+
+  /** The connection is gone: a command without an answer is told as `closed`, BYE as done. */
+  end(): void {
+    if (this.#turn === 'over') return;
+    this.#turn = 'over';
+    this.#early = this.#partial = NOTHING;
+    const operation = this.#current;
+    if (operation) this.#finish(operation, operation.command === 'BYE' ? 'ok' : 'closed');
+  }
+
+  /** Uses what it is the client's turn for; returns how many bytes that were. */
+  #use(chunk: Buffer): number {
+    const line = this.#fromClient;
+    let from = 0;
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#turn !== 'client' && this.#turn !== 'inquiry') return from;
+      at = line.read(chunk, at);
+      if (at < 0) break;
+      if (line.isBlank || line.isComment) continue;
+      if (this.#turn === 'inquiry') {
+        if (line.isData) continue;
+        // Whatever ends the data, the agent answers it.
+        this.#turn = 'agent';
+        this.#out.toAgent(chunk.subarray(from, at));
+      } else {
+        this.#command(chunk.subarray(from, at));
+      }
+      from = at;
+    }
+    if (from === chunk.length) return from;
+    const rest = chunk.subarray(from);
+    if (this.#turn === 'inquiry') this.#out.toAgent(rest);
+    else this.#keep(rest);
+    return chunk.length;
+  }
+
+  /** Keeps the beginning of a command; a line that no command can have ends the session. */
+  #keep(rest: Buffer): void {
+    this.#partial = Buffer.concat([this.#partial, rest]);
+    const line = this.#fromClient;
+    if (!line.isOpen && this.#partial.length > MAX_COMMENT_BYTES) {
+      this.#out.toAgent(this.#partial);
+      this.#partial = NOTHING;
+    }
+    if (line.isOpen && line.length > MAX_LINE_BYTES) throw lineTooLong();
+  }
+
+  #command(bytes: Buffer): void {
+    const line = this.#fromClient;
+    if (line.length > MAX_LINE_BYTES) throw lineTooLong();
+    const block = this.#partial.length > 0 ? Buffer.concat([this.#partial, bytes]) : bytes;
+    this.#partial = NOTHING;
+    const command = commandWord(line);
+    const key = keyNamedIn(line.argument) ?? (usesPrivateKey(command) ? this.#chosenKey : undefined);
+    const startedAt = this.#now();
+    const operation = key === undefined ? { command, startedAt } : { command, key, startedAt };
+    this.#current = operation;
+    const admission = this.#rules.admit?.(operation, lastLineOf(block)) ?? PASS;
+    if (!(admission instanceof Promise)) {
+      this.#carryOut(operation, block, admission);
+      return;
+    }
+    this.#turn = 'held';
+    const kept = Buffer.from(block);
+    void admission.then((decided) => this.#decided(operation, kept, decided));
+  }
+
+  #decided(operation: PendingOperation, block: Buffer, admission: Admission): void {
+    if (this.#turn !== 'held' || this.#current !== operation) return;
+    this.#turn = 'client';
+    this.#carryOut(operation, block, admission);
+    this.#useEarly();
+  }
+
+  #carryOut(operation: PendingOperation, block: Buffer, admission: Admission): void {
+    if ('answer' in admission) {
+      const replaced = this.#finish(operation, 'refused');
+      this.#out.toClient(replaced ?? admission.answer);
+      return;
+    }
+    this.#turn = 'agent';
+    this.#out.toAgent('passAs' in admission ? admission.passAs : block);
+  }
+
+  /** The word that ends a response, if this line does. */
+  #lastLine(line: LineHead): 'greeting' | 'OK' | 'ERR' | 'INQUIRE' | undefined {
+    if (this.#turn === 'greeting') return line.isBlank || line.isComment ? undefined : 'greeting';
+    if (this.#turn !== 'agent') return undefined;
+    if (line.wordIs('OK')) return 'OK';
+    if (line.wordIs('ERR')) return 'ERR';
+    return line.wordIs('INQUIRE') ? 'INQUIRE' : undefined;
+  }
+
+  #answered(last: 'greeting' | 'OK' | 'ERR' | 'INQUIRE', bytes: Buffer, argument: string): void {
+    const answer = this.#withheld.length > 0 ? Buffer.concat([...this.#withheld.splice(0), bytes]) : bytes;
+    if (last === 'INQUIRE') {
+      this.#turn = 'inquiry';
+      this.#out.toClient(answer);
+    } else {
+      const replaced = last === 'greeting' ? undefined : this.#settle(last, argument);
+      this.#turn = 'client';
+      this.#out.toClient(replaced ?? answer);
+    }
+    this.#useEarly();
+  }
+
+  #passAnswer(bytes: Buffer): void {
+    if (this.#turn === 'agent' && this.#current && usesPrivateKey(this.#current.command)) {
+      this.#withheld.push(Buffer.from(bytes));
+    } else {
+      this.#out.toClient(bytes);
+    }
+  }
+
+  #settle(last: 'OK' | 'ERR', argument: string): Buffer | undefined {
+    const operation = this.#current;
+    if (!operation) return undefined;
+    if (last === 'OK') return this.#finish(operation, 'ok');
+    const code = Number.parseInt(argument, 10);
+    if (Number.isNaN(code)) return this.#finish(operation, 'error');
+    return this.#finish(operation, isCancellation(code) ? 'cancelled' : 'error', code);
+  }
+
+  #finish(operation: PendingOperation, outcome: Outcome, errorCode?: number): Buffer | undefined {
+    this.#current = undefined;
+    if (outcome === 'ok') this.#chosenKey = chosenBy(operation, this.#chosenKey);
+    return this.#rules.finished({
+      ...operation,
+      outcome,
+      durationMs: Math.max(0, this.#now() - operation.startedAt),
+      ...(errorCode === undefined ? {} : { errorCode }),
+    });
+  }
+
+  #useEarly(): void {
+    if (this.#early.length > 0) {
+      const early = this.#early;
+      this.#early = NOTHING;
+      const used = this.#use(early);
+      if (used < early.length) {
+        this.#early = Buffer.concat([early.subarray(used), this.#early]);
+        return;
+      }
+      this.#out.resume();
+    }
+    this.#endAgentIfDone();
+  }
+
+  #endAgentIfDone(): void {
+    if (this.#clientEnded && this.#early.length === 0 && this.#turn !== 'held') this.#out.endAgent();
+  }
+}
+
+/** The last line of a block, without its line end. */
+function lastLineOf(block: Buffer): Buffer {
+  const end = block.at(-2) === 0x0d ? block.length - 2 : block.length - 1;
+  return block.subarray(block.lastIndexOf(0x0a, block.length - 2) + 1, end);
+}
+
+function lineTooLong(): BridgeError {
+  return new BridgeError('LINE_TOO_LONG', {
+    what: 'the session cannot go on',
+    why: 'the client sent a line of more than 1,000 bytes',
+    fix: 'Assuan allows no longer ones: check which program is talking to the socket.',
+  });
+}

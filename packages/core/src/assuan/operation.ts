@@ -1,0 +1,60 @@
+import type { LineHead } from './line-head.ts';
+
+/** How an operation ended; `closed` when the connection did first, `refused` by the bridge itself. */
+export type Outcome = 'ok' | 'error' | 'cancelled' | 'closed' | 'refused';
+
+/** A command that has no final answer yet. */
+export interface PendingOperation {
+  /** The command word in capitals, or `?` when what was sent is none. */
+  command: string;
+  /** The keygrip it works with, where that is known. */
+  key?: string;
+  /** Milliseconds since the epoch at which its turn came. */
+  startedAt: number;
+}
+
+/** One command and what became of it: facts for a log, never payload. */
+export interface Operation extends PendingOperation {
+  outcome: Outcome;
+  /** `source << 24 | code` of an ERR. */
+  errorCode?: number;
+  durationMs: number;
+}
+
+/** Shown for a line that is no command, or of which too little could be remembered. */
+export const UNKNOWN_COMMAND = '?';
+
+/** Commands whose argument is a keygrip. All have six letters, which is the cheap first test. */
+const NAMES_KEY: ReadonlySet<string> = new Set(['SIGKEY', 'SETKEY', 'PKAUTH']);
+/** The length of these. */
+export const NAMES_KEY_LENGTH = 6;
+/** Commands that choose the key for those that follow. To gpg-agent the two are the same. */
+const CHOOSES_KEY: ReadonlySet<string> = new Set(['SIGKEY', 'SETKEY']);
+
+/** Whether a command, in capitals, has a keygrip as its argument. */
+export function namesKey(command: string): boolean {
+  return NAMES_KEY.has(command);
+}
+
+/** The key that is chosen after a command was carried out. */
+export function chosenBy({ command, key }: PendingOperation, before: string | undefined): string | undefined {
+  if (CHOOSES_KEY.has(command)) return key;
+  return command === 'RESET' || command === UNKNOWN_COMMAND ? undefined : before;
+}
+
+/** The first word in capitals, if it can be a command: payload that strayed here must not reach a log. */
+export function commandWord(line: LineHead): string {
+  const { word } = line;
+  if (line.wordLength === 0 || line.wordLength > word.length) return UNKNOWN_COMMAND;
+  for (let i = 0; i < word.length; i++) {
+    const letter = word.charCodeAt(i) | 0x20;
+    if ((letter < 0x61 || letter > 0x7a) && word[i] !== '_') return UNKNOWN_COMMAND;
+  }
+  return word.toUpperCase();
+}
+
+/** A keygrip at the start of an argument, as gpg-agent reads it: exactly 40 hex digits, then anything. */
+export function keyNamedIn(argument: string): string | undefined {
+  if (argument === '') return undefined;
+  return /^[0-9A-Fa-f]{40}(?![0-9A-Fa-f])/.exec(argument)?.[0].toUpperCase();
+}
