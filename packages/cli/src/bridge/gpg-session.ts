@@ -1,53 +1,82 @@
 import type { Socket } from 'node:net';
-import { AssuanObserver } from '@gpg-bridge/core/assuan/observer';
+import { CommandGate } from '@gpg-bridge/core/assuan/command-gate';
 import { noAgentLine, UnavailableAgent } from '@gpg-bridge/core/assuan/unavailable-agent';
 import type { BridgeError } from '@gpg-bridge/core/errors';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
+import { KeyUseRules, type TargetUse } from '@gpg-bridge/core/host/key-use-rules';
 import type { LogCallback } from '@gpg-bridge/core/log';
-import { pipeSocket } from '@gpg-bridge/core/mux/pipe';
+import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
+import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
 
-/** Joins one client's stream with a connection of its own to the host's gpg-agent. */
-export function serveGpgStream(
-  stream: MuxStream,
-  agent: HostGpgAgent,
-  journal: Journal,
-  log: LogCallback,
-): void {
-  agent.open({
-    opened: ({ socket, greeting }) => join(stream, socket, greeting, journal),
-    failed: (error) => answerUnavailable(stream, error, log),
+/** What all sessions of a bridge with the host's gpg-agent share. */
+export interface GpgService {
+  agent: HostGpgAgent;
+  connections: ConnectionLimit;
+  use: TargetUse;
+  journal: Journal;
+  log: LogCallback;
+}
+
+/** Joins one client's stream with a connection of its own to the host's gpg-agent, when there is room for it. */
+export function serveGpgStream(stream: MuxStream, service: GpgService): void {
+  const opening = new AbortController();
+  const stopWaiting = service.connections.enter((leave) => {
+    opening.signal.addEventListener('abort', leave);
+    service.agent.open(
+      {
+        opened: ({ socket, greeting }) => join(stream, socket, greeting, service, leave),
+        failed(error) {
+          leave();
+          answerUnavailable(stream, error, service.log);
+        },
+      },
+      opening.signal,
+    );
+  });
+  // A client that leaves before its turn, or before the agent greets, keeps no connection.
+  stream.onAbandoned(() => {
+    stopWaiting();
+    opening.abort();
+    stream.discard();
   });
 }
 
-/** Passes bytes both ways, unchanged, and shows them to an observer. */
-function join(stream: MuxStream, socket: Socket, greeting: Buffer, journal: Journal): void {
-  if (!stream.open) {
-    socket.destroy();
-    stream.discard(); // the client left meanwhile, and what it sent goes nowhere
-    return;
-  }
-  const observer = new AssuanObserver((operation) => journal.operation(stream.id, operation));
-  journal.begin(observer);
-  observer.fromAgent(greeting);
-  stream.send(greeting);
+/** Passes bytes both ways through a gate that gives the agent one command at a time. */
+function join(
+  stream: MuxStream,
+  socket: Socket,
+  greeting: Buffer,
+  { use, journal }: GpgService,
+  leave: () => void,
+): void {
+  let out: Outlets | undefined;
+  const rules = new KeyUseRules(use, (operation) => journal.operation(stream.id, operation), stream.id);
+  const gate = new CommandGate(rules, {
+    toAgent: (bytes) => out?.toSocket(bytes),
+    toClient: (bytes) => out?.toStream(bytes),
+    endAgent: () => out?.endSocket(),
+    resume: () => out?.resumeStream(),
+  });
+  journal.begin(gate);
   pipeSocket(stream, socket, {
-    fromStream(bytes, out) {
-      observer.fromClient(bytes);
-      out.toSocket(bytes);
+    onStart(outlets) {
+      out = outlets;
+      gate.fromAgent(greeting);
     },
-    fromSocket(bytes, out) {
-      observer.fromAgent(bytes);
-      out.toStream(bytes);
-    },
-    onSocketEnd(_error, out) {
+    fromStream: (bytes) => gate.fromClient(bytes),
+    onStreamEof: () => gate.clientEnded(),
+    fromSocket: (bytes) => gate.fromAgent(bytes),
+    onSocketEnd(_error, outlets) {
       // Without this line gpg reports only "End of file".
-      if (observer.owed) out.toStream(noAgentLine("the host's gpg-agent closed the connection"));
+      if (gate.owed && gate.pending?.command !== 'BYE')
+        outlets.toStream(noAgentLine("the host's gpg-agent closed the connection"));
     },
     onEnd() {
-      observer.end();
-      journal.end(observer);
+      gate.end();
+      journal.end(gate);
+      leave();
     },
   });
 }

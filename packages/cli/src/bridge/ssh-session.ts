@@ -1,32 +1,56 @@
 import { toBridgeError } from '@gpg-bridge/core/errors';
+import type { TargetUse } from '@gpg-bridge/core/host/key-use-rules';
+import type { Turn } from '@gpg-bridge/core/host/prompt-pace';
 import type { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
-import { type Passed, SshAgentFilter } from '@gpg-bridge/core/ssh/filter';
+import { type Passed, type SignTurn, SshAgentFilter, type SshOperation } from '@gpg-bridge/core/ssh/filter';
+import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
 
-/** Joins one client's stream with the host's ssh-agent, through the allowlist. */
-export async function serveSshStream(
-  stream: MuxStream,
-  agent: HostSshAgent,
-  keys: readonly string[] | undefined,
-  journal: Journal,
-  log: LogCallback,
-): Promise<void> {
+/** What all sessions of a bridge with the host's ssh-agent share. */
+export interface SshService {
+  agent: HostSshAgent;
+  connections: ConnectionLimit;
+  /** The only keys that are offered; all if not given. */
+  keys: readonly string[] | undefined;
+  use: TargetUse;
+  journal: Journal;
+  log: LogCallback;
+}
+
+/** Joins one client's stream with the host's ssh-agent, through the allowlist, when there is room for it. */
+export function serveSshStream(stream: MuxStream, service: SshService): void {
+  const stopWaiting = service.connections.enter((leave) => void connect(stream, service, leave));
+  stream.onAbandoned(() => {
+    stopWaiting();
+    stream.discard();
+  });
+}
+
+async function connect(stream: MuxStream, service: SshService, leave: () => void): Promise<void> {
+  const { agent, journal, log } = service;
   try {
-    const { socket } = await agent.connect();
+    const socket = await agent.open();
     if (!stream.open) {
       socket.destroy();
+      leave();
       stream.discard(); // the client left meanwhile, and what it sent goes nowhere
       return;
     }
+    let outlets: Outlets | undefined;
     const filter = new SshAgentFilter({
-      ...(keys ? { keys } : {}),
+      ...(service.keys ? { keys: service.keys } : {}),
       onOperation: (operation) => journal.operation(stream.id, operation),
+      beginSign: (operation) => beginSign(operation, stream.id, service),
+      later: (passed) => outlets && pass(passed, outlets),
     });
     journal.begin(filter);
     pipeSocket(stream, socket, {
+      onStart(out) {
+        outlets = out;
+      },
       fromStream(bytes, out) {
         pass(filter.fromClient(bytes), out);
         return true;
@@ -36,9 +60,11 @@ export async function serveSshStream(
         if (error) log(`an ssh session ended: ${error.message}`, 'warn');
         filter.end();
         journal.end(filter);
+        leave();
       },
     });
   } catch (error) {
+    leave();
     // ssh says by itself that its agent failed, and starts none of its own.
     log(
       `an ssh client was turned away: ${toBridgeError(error, "can't reach the ssh-agent").message}`,
@@ -46,6 +72,33 @@ export async function serveSshStream(
     );
     stream.discard();
   }
+}
+
+/** Puts a signature on record when its turn has come; undefined if it can't be. */
+function beginSign(
+  operation: Pick<SshOperation, 'command' | 'key' | 'startedAt'>,
+  session: number,
+  { use, log }: SshService,
+): SignTurn | undefined | Promise<SignTurn | undefined> {
+  const begin = (turn: Turn): SignTurn | undefined => {
+    const { command, key, startedAt } = operation;
+    try {
+      const recorded = use.record.begin({ time: startedAt, session, command, key });
+      return {
+        finish(outcome, durationMs) {
+          // ssh-agent does not tell a cancel from another failure.
+          turn.leave(outcome === 'ok' ? 'ok' : outcome === 'error' ? 'cancelled' : 'other');
+          recorded.finish(outcome, durationMs);
+        },
+      };
+    } catch (error) {
+      turn.leave('other');
+      log(toBridgeError(error, "the use of the key can't be recorded").message, 'error');
+      return undefined;
+    }
+  };
+  const turn = use.pace.enter();
+  return turn instanceof Promise ? turn.then(begin) : begin(turn);
 }
 
 function pass({ toAgent, toClient }: Passed, out: Outlets): void {

@@ -1,8 +1,13 @@
+import type { Socket } from 'node:net';
 import { BridgeError } from '../errors.ts';
 import { type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { type LogCallback, noLog } from '../log.ts';
+import { parseIdentities } from '../ssh/identities.ts';
+import { LIST_MESSAGE } from '../ssh/messages.ts';
+import { sessionBindMessage } from '../ssh/session-bind.ts';
+import { askSshAgent } from './ask-ssh-agent.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 import { Remembered } from './remembered.ts';
 
@@ -25,6 +30,9 @@ export class HostSshAgent {
   readonly #log: LogCallback;
   readonly #gpgPath = new Remembered(() => listDir('agent-ssh-socket', this.#options));
   #launching: Promise<void> | undefined;
+  /** One for all connections: a key of its own for every bridge. */
+  readonly #bindMessage = sessionBindMessage();
+  #hangsUpOnBind = false;
 
   constructor(options: HostSshAgentOptions = {}) {
     this.#options = options;
@@ -64,6 +72,37 @@ export class HostSshAgent {
     }
   }
 
+  /**
+   * Connects, and tells the agent that the connection comes over a hop, so that it does not offer keys that are bound
+   * to destinations. An agent that refuses is older and is used all the same; one that hangs up is asked no more.
+   */
+  async open(): Promise<Socket> {
+    const { socket } = await this.connect();
+    if (this.#hangsUpOnBind) return socket;
+    const answer = await askSshAgent(socket, this.#bindMessage).catch(() => undefined);
+    if (answer) return socket;
+    socket.destroy();
+    this.#hangsUpOnBind = true;
+    this.#log(
+      "the ssh-agent hangs up on session-bind: it can't tell that a client is behind a bridge",
+      'warn',
+    );
+    return (await this.connect()).socket;
+  }
+
+  /** How many of the agent's keys are bound to destinations, and so not offered over a bridge. */
+  async boundKeys(): Promise<number> {
+    const direct = (await this.connect()).socket;
+    const overHop = await this.open();
+    try {
+      const [all, offered] = await Promise.all([countKeys(direct), countKeys(overHop)]);
+      return Math.max(0, all - offered);
+    } finally {
+      direct.destroy();
+      overHop.destroy();
+    }
+  }
+
   /** The identity of the agent's socket, which holds in a target that mounts it, too. */
   async identities(): Promise<SocketIdentity[]> {
     const identity = await tellableIdentity(await this.socketPath());
@@ -77,6 +116,10 @@ export class HostSshAgent {
     });
     return this.#launching;
   }
+}
+
+async function countKeys(socket: Socket): Promise<number> {
+  return parseIdentities(await askSshAgent(socket, LIST_MESSAGE))?.length ?? 0;
 }
 
 function isMissing(error: BridgeError): boolean {

@@ -15,6 +15,8 @@ export interface Outlets {
 
 /** What can be done between a stream and its socket; everything is optional. */
 export interface PipeHooks {
+  /** The two are joined; nothing has been passed yet. */
+  onStart?(out: Outlets): void;
   /** Gets the bytes from the other end, valid during the call, and passes on what it wants. What it throws ends the session. */
   /** False holds further bytes back until `resumeStream`. */
   fromStream?(bytes: Buffer, out: Outlets): boolean;
@@ -58,6 +60,7 @@ class SocketPipe implements StreamConsumer, Outlets {
     this.socket.once('end', () => this.#onLastByte());
     this.socket.on('error', (error) => this.#onSocketEnd(error));
     this.socket.once('close', () => this.#onSocketClose());
+    this.#run(() => this.hooks.onStart?.(this), undefined);
     takeViews(this.socket, this.#fromSocket);
     this.stream.attach(this);
     // Both may have ended before they were joined; their events do not come again.

@@ -23,8 +23,25 @@ export interface SshOperation {
   durationMs: number;
 }
 
+/** A signature that may be made. */
+export interface SignTurn {
+  /** It has been answered, or never will be. */
+  finish(outcome: SshOperation['outcome'], durationMs: number): void;
+}
+
 /** Options of the filter. */
 export interface SshAgentFilterOptions {
+  /**
+   * Asked before a signature request goes to the agent; a promise keeps it and what follows it back. Undefined
+   * refuses it.
+   */
+  beginSign?:
+    | ((
+        operation: Omit<SshOperation, 'outcome' | 'durationMs'>,
+      ) => SignTurn | undefined | Promise<SignTurn | undefined>)
+    | undefined;
+  /** Gets the bytes that are passed on when a promise of `beginSign` has resolved. */
+  later?: ((passed: Passed) => void) | undefined;
   /** Fingerprints (`SHA256:…`) or comments of the only keys to list and to sign with; all if not given. */
   keys?: readonly string[] | undefined;
   onOperation?: ((operation: SshOperation) => void) | undefined;
@@ -42,6 +59,7 @@ interface Waiting {
   kind: 'passed' | 'refused' | 'internal';
   message?: SshMessage;
   operation: Omit<SshOperation, 'outcome' | 'durationMs'>;
+  turn?: SignTurn | undefined;
 }
 
 /** What is asked by message type, for the log; only the first three can pass. */
@@ -75,6 +93,8 @@ const SUCCESS: Partial<Record<string, number>> = { list: 12, sign: 14, 'session-
  */
 export class SshAgentFilter {
   readonly #choice: KeyChoice | undefined;
+  readonly #options: SshAgentFilterOptions;
+  #ended = false;
   readonly #onOperation: (operation: SshOperation) => void;
   readonly #now: () => number;
   readonly #fromClient = new SshMessageReader('client');
@@ -85,6 +105,7 @@ export class SshAgentFilter {
   #held: SshMessage[] | undefined;
 
   constructor(options: SshAgentFilterOptions = {}) {
+    this.#options = options;
     this.#choice = options.keys ? new KeyChoice(options.keys) : undefined;
     this.#onOperation = options.onOperation ?? (() => {});
     this.#now = options.now ?? Date.now;
@@ -112,8 +133,9 @@ export class SshAgentFilter {
 
   /** The session is over: what was not answered is reported so. */
   end(): void {
-    for (const { kind, operation } of this.#pending.splice(0)) {
-      if (kind !== 'internal') this.#report(operation, 'closed');
+    this.#ended = true;
+    for (const { kind, operation, turn } of this.#pending.splice(0)) {
+      if (kind !== 'internal') this.#report(operation, 'closed', turn);
     }
     this.#held = undefined;
   }
@@ -128,8 +150,7 @@ export class SshAgentFilter {
     if (!isAllowed(message)) {
       this.#pending.push({ kind: 'refused', operation });
     } else if (this.#isChosen(operation.key)) {
-      this.#pending.push({ kind: 'passed', operation });
-      passed.toAgent.push(message.bytes);
+      this.#pass(message, operation, passed);
     } else if (this.#choice?.dependsOnComments) {
       // The key may be one whose comment was chosen, and only the agent knows comments.
       this.#pending.push({ kind: 'internal', operation, message: message.copy() });
@@ -138,6 +159,46 @@ export class SshAgentFilter {
     } else {
       this.#pending.push({ kind: 'refused', operation });
     }
+  }
+
+  /** Passes a request on, a signature when its turn has come. */
+  #pass(message: SshMessage, operation: Waiting['operation'], passed: Passed): void {
+    const turn = operation.command === 'sign' ? this.#options.beginSign?.(operation) : undefined;
+    if (turn instanceof Promise) {
+      this.#held = [];
+      const kept = message.copy();
+      void turn.then((begun) => this.#continue(kept, operation, begun));
+    } else {
+      this.#passNow(message, operation, passed, turn);
+    }
+  }
+
+  #passNow(
+    message: SshMessage,
+    operation: Waiting['operation'],
+    passed: Passed,
+    turn: SignTurn | undefined,
+  ): void {
+    if (operation.command === 'sign' && this.#options.beginSign && !turn) {
+      this.#pending.push({ kind: 'refused', operation });
+      return;
+    }
+    this.#pending.push({ kind: 'passed', operation, turn });
+    passed.toAgent.push(message.bytes);
+  }
+
+  #continue(message: SshMessage, operation: Waiting['operation'], turn: SignTurn | undefined): void {
+    if (this.#ended) {
+      turn?.finish('closed', 0);
+      return;
+    }
+    const passed: Passed = { toAgent: [], toClient: [] };
+    this.#passNow(message, operation, passed, turn);
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const next of held) this.#request(next, passed);
+    this.#answerRefused(passed);
+    this.#options.later?.(passed);
   }
 
   #hold(message: SshMessage): void {
@@ -154,7 +215,8 @@ export class SshAgentFilter {
       this.#decide(pending, message, passed);
     } else {
       passed.toClient.push(this.#narrowed(pending, message));
-      this.#report(pending.operation, message.type === SUCCESS[pending.operation.command] ? 'ok' : 'error');
+      const outcome = message.type === SUCCESS[pending.operation.command] ? 'ok' : 'error';
+      this.#report(pending.operation, outcome, pending.turn);
     }
     this.#answerRefused(passed);
   }
@@ -163,14 +225,10 @@ export class SshAgentFilter {
   #decide(waiting: Waiting, list: SshMessage, passed: Passed): void {
     this.#choice?.narrow(parseIdentities(list) ?? []);
     const { operation, message } = waiting;
-    if (message && this.#isChosen(operation.key)) {
-      this.#pending.unshift({ kind: 'passed', operation });
-      passed.toAgent.push(message.bytes);
-    } else {
-      this.#pending.unshift({ kind: 'refused', operation });
-    }
     const held = this.#held ?? [];
     this.#held = undefined;
+    if (message && this.#isChosen(operation.key)) this.#pass(message, operation, passed);
+    else this.#pending.push({ kind: 'refused', operation });
     for (const next of held) this.#request(next, passed);
   }
 
@@ -193,8 +251,10 @@ export class SshAgentFilter {
     return !this.#choice || key === undefined || this.#choice.allows(key);
   }
 
-  #report(operation: Waiting['operation'], outcome: SshOperation['outcome']): void {
-    this.#onOperation({ ...operation, outcome, durationMs: this.#now() - operation.startedAt });
+  #report(operation: Waiting['operation'], outcome: SshOperation['outcome'], turn?: SignTurn): void {
+    const durationMs = this.#now() - operation.startedAt;
+    turn?.finish(outcome, durationMs);
+    this.#onOperation({ ...operation, outcome, durationMs });
   }
 }
 
