@@ -265,7 +265,7 @@ sub run_program {
 }
 
 sub ask_listener {
-    my ($call, $path, $milliseconds, $count, $text, $bytes) = @_;
+    my ($call, $path, $milliseconds, $count, $lines, $bytes) = @_;
     return failed(ENAMETOOLONG) if length $path > PATH_MAX;
     socket my $handle, AF_UNIX, SOCK_STREAM, 0 or return 0;
     nonblocking($handle);
@@ -273,7 +273,7 @@ sub ask_listener {
     return start_job($call, $handle, sub {
         my ($job, $is_late) = @_;
         my $reply = substr $job->{texts}[0], 0, REPLY_MAX;
-        my $is_enough = length $reply == REPLY_MAX || length $reply >= $count && index($reply, $text) >= 0;
+        my $is_enough = length $reply == REPLY_MAX || length $reply >= $count && $reply =~ tr/\n// >= $lines;
         my $reason = $is_enough ? 'enough' : !$job->{open} ? 'closed' : $is_late ? 'timeout' : return 1;
         return [$reason, $reply];
     }, $milliseconds / 1000, $bytes, $handle, $handle);
@@ -305,7 +305,7 @@ sub bind_socket {
     $listeners{$type} = {type => $type, path => $path, handle => $handle, identity => $there, seen => $there};
     accept_from_now_on($accepting);
     if ($old) { accept_clients($old, 1); remove_listener($old) }
-    return [@stat[0, 1]];
+    return [];
 }
 
 sub remove_listener {
@@ -367,7 +367,7 @@ my %operations = (
     run      => ['nt',    \&run_program],
     mkdir    => ['t',     \&make_directory],
     chmod    => ['tn',    sub { return chmod($_[2], $_[1]) && [] }],
-    ask      => ['tnnbb', \&ask_listener],
+    ask      => ['tnnnb', \&ask_listener],
     bind     => ['bttbn', \&bind_socket],
     release  => ['b',     sub { my $old = delete $listeners{$_[1]}; remove_listener($old) if $old; return [] }],
 );

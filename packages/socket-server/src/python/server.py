@@ -284,7 +284,7 @@ def run_program(number, seconds, *argv):
         return [b'%d' % (128 + number if number else status), job['texts'][0], job['texts'][1][-STDERR_MAX:]]
     start_job(number, pid, check, int(seconds), data, in_w, out_r, err_r)
 
-def ask_listener(number, path, milliseconds, count, text, data):
+def ask_listener(number, path, milliseconds, count, lines, data):
     if len(path) > PATH_MAX: failed('ENAMETOOLONG')
     handle = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     handle.setblocking(False)
@@ -292,7 +292,7 @@ def ask_listener(number, path, milliseconds, count, text, data):
     fd = handle.detach()
     def check(job, is_late):
         reply = job['texts'][0][:REPLY_MAX]
-        is_enough = len(reply) == REPLY_MAX or len(reply) >= int(count) and text in reply
+        is_enough = len(reply) == REPLY_MAX or len(reply) >= int(count) and reply.count(b'\n') >= int(lines)
         reason = b'enough' if is_enough else b'closed' if not job['open'] else b'timeout' if is_late else None
         return reason and [reason, reply]
     start_job(number, b'ask %d' % fd, check, int(milliseconds) / 1000, data, fd, fd)
@@ -331,7 +331,7 @@ def bind_socket(number, kind, path, temporary, expected, backlog):
     if old:
         accept_clients(old, True)
         remove_listener(old)
-    return facts(stat)[:2]
+    return []
 
 def remove_listener(listener):
     if identity(attempt(os.lstat, listener['path'])) == listener['identity']: attempt(os.unlink, listener['path'])
@@ -386,7 +386,7 @@ OPERATIONS = {
     b'run': ('nt', run_program),
     b'mkdir': ('t', make_directory),
     b'chmod': ('tn', lambda number, path, mode: os.chmod(path, int(mode)) or []),
-    b'ask': ('tnnbb', ask_listener),
+    b'ask': ('tnnnb', ask_listener),
     b'bind': ('bttbn', bind_socket),
     b'release': ('b', lambda number, kind: [] if kind not in listeners else remove_listener(listeners.pop(kind)) or []),
 }
