@@ -180,9 +180,9 @@ def host_sent(kind, number, payload):
         keys.extend(payload)
         if len(keys) > KEYS_MAX: keys = None
     elif kind == CLOSE and streams.pop(number, None):
+        if not stream.queue: return end_stream(stream)
         parked.discard(stream)
         watch_read(stream.fd)
-        if not stream.queue: end_stream(stream)
     elif kind == WINDOW and stream and len(payload) == 4:
         stream.may_send += int.from_bytes(payload, 'big')
         if stream.may_send > 0 and not stream.ended and stream not in parked: watch_read(stream.fd, stream.reader)
