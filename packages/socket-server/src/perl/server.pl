@@ -469,7 +469,7 @@ sub serve {
                 if (length $out > OUT_HIGH) { $stopped_at = $fd; last }    # the host takes no more for now
             }
         }
-        check_jobs() if %jobs;
+        check_jobs() if %jobs || $n <= 0;
         if ($n <= 0 || time >= $next_check) {
             # Descriptors that were missing may be there again.
             accept_from_now_on(1) if !$accepting && keys %streams < $max_streams;

@@ -12,11 +12,11 @@ CALL, RESULT, CHANGED = 11, 12, 13
 # Bytes: credit at the start, and delivered before it is given back; read at once (a frame with them fills a
 # pipe); unsent for the host when clients are no longer read.
 CREDIT, GRANT, READ_SIZE, OUT_HIGH = 262144, 131072, 65527, 262144
-# Bytes kept for a program's stdin, of its output, and of a file or a listener's reply; of a socket's path.
+# Bytes kept for a program's stdin, of its output, and of a file or a listener's reply.
 KEYS_MAX, STDOUT_MAX, STDERR_MAX, REPLY_MAX = 67108864, 262144, 16384, 65536
-PATH_MAX = 107 if sys.platform == 'linux' else 103
-# Clients accepted in one turn at most, seconds between looks at jobs, events (epoll has the same numbers).
-ACCEPT_BATCH, TICK, READ, WRITE = 64, 0.05, select.POLLIN, select.POLLOUT
+# Bytes of a socket's path, clients accepted in one turn at most, seconds between looks at jobs.
+PATH_MAX, ACCEPT_BATCH, TICK = 107 if sys.platform == 'linux' else 103, 64, 0.05
+READ, WRITE = select.POLLIN, select.POLLOUT  # epoll has the same numbers
 
 # A stream is one client connection. queue: bytes its socket has not taken yet. may_send: bytes the host lets us
 # send. may_get: bytes we let the host send. taken: bytes delivered, not yet granted back. ended: the client has
@@ -25,12 +25,10 @@ class Stream:
     def __init__(self, number, fd):
         self.id, self.fd, self.queue, self.may_send, self.may_get = number, fd, bytearray(), CREDIT, CREDIT
         self.taken, self.ended, self.deaf = 0, False, False
-        self.reader = client_readable.__get__(self)  # takes less time than a closure
 
 # All settings are numbers, which percent-encoding leaves as they are.
 setting = dict(line.split(b'=', 1) for line in CONFIG.split(b'\n') if b'=' in line)
-max_streams = int(setting.get(b'max-streams', 4096))
-watch_seconds = int(setting.get(b'watch-ms', 2000)) / 1000
+max_streams, watch_seconds = int(setting.get(b'max-streams', 4096)), int(setting.get(b'watch-ms', 2000)) / 1000
 
 received, received_end = memoryview(bytearray(LENGTH_MAX + 5 * READ_SIZE)), 0  # bytes from the host not yet parsed
 out = bytearray()  # bytes for the host not yet written
@@ -115,7 +113,7 @@ def client_readable(stream):
     if not count: return nothing_read(stream)
     HEADER.pack_into(chunk, 0, LENGTH_MIN + count, DATA, stream.id)
     # A large frame is not copied if the host takes it at once.
-    sent = attempt(os.write, 1, chunk) or 0 if count == READ_SIZE and not out else 0
+    sent = attempt(os.write, 1, chunk[:HEADER.size + count]) or 0 if count > 16384 and not out else 0
     out.extend(chunk[sent:HEADER.size + count])
     stream.may_send -= count
     if stream.may_send <= 0: watch_read(stream.fd)
@@ -137,6 +135,8 @@ def client_writable(stream):
     if not stream.queue: watch_write(stream.fd)
     if stream.id in streams and stream.taken >= GRANT: grant(stream)
     elif stream.id not in streams and not stream.queue: end_stream(stream)
+
+Stream.reader, Stream.writer = client_readable, client_writable  # a method takes less time to call than a closure
 
 ## Frames from the host.
 def host_readable():
@@ -166,7 +166,7 @@ def deliver(stream, data):
     if count < size:
         # An error is met again when the queue is written.
         stream.queue += data[count:]
-        watch_write(stream.fd, lambda: client_writable(stream))
+        watch_write(stream.fd, stream.writer)
     stream.taken += count
     stream.may_get -= size
     if stream.may_get < 0: end_stream(stream, 'the host sent more than its credit')
@@ -180,9 +180,9 @@ def host_sent(kind, number, payload):
         keys.extend(payload)
         if len(keys) > KEYS_MAX: keys = None
     elif kind == CLOSE and streams.pop(number, None):
+        if not stream.queue: return end_stream(stream)
         parked.discard(stream)
         watch_read(stream.fd)
-        if not stream.queue: end_stream(stream)
     elif kind == WINDOW and stream and len(payload) == 4:
         stream.may_send += int.from_bytes(payload, 'big')
         if stream.may_send > 0 and not stream.ended and stream not in parked: watch_read(stream.fd, stream.reader)
@@ -374,7 +374,7 @@ def accept_clients(listener, is_closing=False):
 
 ## Operations: each returns the fields of its result, or raises an OSError, or returns None if its job answers later.
 # Their arguments: a number, text without a zero byte (a path), any bytes.
-def fits(letter, text): return text.isdigit() and len(text) < 10 if letter == 'n' else letter == 'b' or b'\0' not in text
+def fits(letter, text): return text.isdigit() and len(text) < 10 if letter == 'n' else letter == 'b' or 0 not in text
 
 OPERATIONS = {
     b'stat': ('t', lambda number, path: facts(os.stat(path))),
@@ -463,7 +463,7 @@ def serve():
             # (neither READ nor WRITE) counts as both.
             if events & ~READ and on_write.get(fd): on_write[fd]()
             if events & ~WRITE and on_read.get(fd): on_read[fd]()
-        if jobs: check_jobs()
+        if jobs or not happened: check_jobs()
         if not happened or monotonic() >= next_check:
             # Descriptors that were missing may be there again.
             if not accepting and len(streams) < max_streams: accept_from_now_on(True)
