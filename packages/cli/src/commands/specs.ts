@@ -138,6 +138,8 @@ export const COMMANDS = {
       container: { value: 'ID', help: 'the container to bridge to' },
       target: { value: 'TARGET', help: 'a target of another kind' },
       'pid-file': { value: 'PATH', help: 'where the PID is kept; control socket and log lie beside it' },
+      'by-name': { help: 'with --restart, follow a container by its name, not by its ID' },
+      'expected-bridge': { value: 'KEY', help: 'the bridge that this has to be', internal: true },
       'ready-fd': { value: 'N', help: 'where to tell whoever started it', internal: true },
     },
     examples: [

@@ -21,6 +21,8 @@ export interface BridgeFacts {
   started: string;
   runtime: string;
   sockets: { type: string; path: string }[];
+  /** Where the target is, in words, if its name alone does not say it. */
+  where?: string;
   /** What the person should know: an agent that is missing, private keys that are shadowed. */
   warnings: string[];
   /** What a person types to get to where it can be used, if there is such a thing. */
@@ -34,6 +36,12 @@ export interface DaemonStatus extends BridgeFacts {
   uptimeSeconds: number;
   /** `waiting-for-target` when it was told to wait for the target to come back. */
   state: 'starting' | 'ready' | 'waiting-for-target' | 'ending';
+  /** How long it has been in that state. */
+  stateSeconds: number;
+  /** Where the target's name is looked up: an engine's address, a cluster. */
+  place?: string;
+  /** The target's user as what it resolves to; empty for the target's own. */
+  user: string;
   options: BridgeOptions;
   sessions: { open: number; total: number };
   bytes: { toHost: number; toTarget: number };

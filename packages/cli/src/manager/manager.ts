@@ -12,7 +12,7 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
-import { resolveTarget } from '../targets/resolve.ts';
+import { type LocatedName, locateTarget, resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import type { BridgeInfo, SocketBridgeManager } from './types.ts';
 
@@ -40,6 +40,10 @@ const ENGINE_VARIABLES = [
   'HOME',
   'PATH',
 ] as const;
+/** Targets that depend on nothing else: containers, and local homes by an absolute path. */
+const CONFIRMED_KINDS = /^(?:local:\/|docker:|podman:|(?![a-z0-9]+:))/;
+/** An engine or a cluster that does not answer must not keep a person from ending a bridge. */
+const LOOK_UP_TIMEOUT_MS = 5_000;
 /** After this the target is resolved here instead, however long a slow engine takes. */
 const CONFIRM_TIMEOUT_MS = 2_000;
 /** As long as a daemon itself waits for a slow target. */
@@ -119,20 +123,28 @@ export class Manager implements SocketBridgeManager {
   }
 
   /**
-   * The running bridge to a target. One that runs is found by the name it has, without asking an engine
-   * that may have stopped or forgotten the container.
+   * The running bridge to a target. Where that can't be looked up, because the engine has stopped, the container
+   * was removed or the cluster does not answer, a bridge is found by the name it has in that same place.
    */
   async find(spec: string | undefined, selector: BridgeSelector = {}): Promise<DaemonStatus | undefined> {
-    const named = await this.#named(spec, selector);
-    if (named) return named;
     const target = await resolveKnown(spec, selector);
-    return target && runningDaemon(bridgeFiles(this.#directory, bridgeKey(target)), target);
+    const running = target && (await runningDaemon(bridgeFiles(this.#directory, bridgeKey(target)), target));
+    if (running) return running;
+    const named = (await this.#named(spec, selector, target)).filter(
+      ({ user, options }) => user === target?.user || (options.user ?? '') === (selector.user ?? ''),
+    );
+    return named.length === 1 ? named[0] : undefined;
+  }
+
+  /** The running bridges to a target, whoever their user is. */
+  async findAll(spec: string | undefined, selector: BridgeSelector = {}): Promise<DaemonStatus[]> {
+    return this.#named(spec, selector, await resolveKnown(spec, selector));
   }
 
   /** The key that the files of a target's bridge are named after, whether it runs or not. */
   async keyOf(spec: string | undefined, selector: BridgeSelector = {}): Promise<string | undefined> {
-    const named = await this.#named(spec, selector);
-    if (named) return named.key;
+    const running = await this.find(spec, selector);
+    if (running) return running.key;
     const target = await resolveKnown(spec, selector);
     return target && bridgeKey(target);
   }
@@ -152,11 +164,18 @@ export class Manager implements SocketBridgeManager {
     return answers.filter((status) => status !== undefined);
   }
 
-  async #named(spec: string | undefined, selector: BridgeSelector): Promise<DaemonStatus | undefined> {
-    const named = (await this.list()).filter((status) =>
-      matchesTarget(status, spec ?? selector.exec ?? '', selector.user),
+  /** The bridges to a target, found by its ID if it is known, and else by its name. */
+  async #named(
+    spec: string | undefined,
+    selector: BridgeSelector,
+    target: Target | undefined,
+  ): Promise<DaemonStatus[]> {
+    const located = await locateKnown(spec, selector);
+    const found = (await this.list()).filter(
+      (status) =>
+        (target !== undefined && isSameTarget(status, target)) || (located && matchesTarget(status, located)),
     );
-    return named.length === 1 ? named[0] : undefined;
+    return found;
   }
 
   /**
@@ -164,8 +183,9 @@ export class Manager implements SocketBridgeManager {
    * The daemon does the looking up because it has the code for that loaded already.
    */
   async #confirmed(spec: string | undefined, options: BridgeOptions): Promise<DaemonStatus | undefined> {
-    // A relative path, and maybe a command, depends on the working directory, which the daemon does not share.
-    if (spec === undefined || options.exec !== undefined || /^local:(?!\/)/.test(spec)) return undefined;
+    // A relative path, and maybe a command, depends on the working directory, which the daemon does not share; what
+    // ssh and kubectl say depends on a person's whole environment.
+    if (spec === undefined || options.exec !== undefined || !CONFIRMED_KINDS.test(spec)) return undefined;
     const env = Object.fromEntries(ENGINE_VARIABLES.map((name) => [name, process.env[name] ?? '']));
     const asked: NamedTarget = { spec, user: options.user, env };
     const [status, another] = await this.#askAll('confirm', CONFIRM_TIMEOUT_MS, asked);
@@ -196,14 +216,34 @@ export class Manager implements SocketBridgeManager {
   }
 }
 
-/** The target; undefined if it does not exist or its engine can't be reached. */
+/** The target; undefined if it does not exist, or its engine or cluster can't be reached. */
 async function resolveKnown(spec: string | undefined, selector: BridgeSelector): Promise<Target | undefined> {
+  let late: NodeJS.Timeout | undefined;
+  const patience = new Promise<undefined>((resolve) => {
+    late = setTimeout(() => resolve(undefined), LOOK_UP_TIMEOUT_MS);
+  });
+  return Promise.race([orUnknown(() => resolveTarget(spec, selector)), patience]).finally(() =>
+    clearTimeout(late),
+  );
+}
+
+function locateKnown(spec: string | undefined, { exec }: BridgeSelector): Promise<LocatedName | undefined> {
+  return orUnknown(() => locateTarget(spec, { exec }));
+}
+
+async function orUnknown<T>(look: () => Promise<T>): Promise<T | undefined> {
   try {
-    return await resolveTarget(spec, selector);
+    return await look();
   } catch (error) {
     if (error instanceof BridgeError && error.exitStatus === 3) return undefined;
     throw error;
   }
+}
+
+/** Whether a bridge goes to this target, whoever its user is. */
+function isSameTarget({ key }: DaemonStatus, target: Target): boolean {
+  const withoutUser = (text: string) => text.slice(0, text.lastIndexOf('\n'));
+  return withoutUser(key) === withoutUser(bridgeKey(target));
 }
 
 /** The daemon behind a control socket, if it is alive and really is this target's. */
@@ -229,13 +269,13 @@ function isUsable(running: DaemonStatus, options: BridgeOptions): boolean {
   return running.state !== 'ending' && sameOptions(running.options, options);
 }
 
-/** Whether two sets of options make the same bridge; a target's name is not among them. */
+/** Whether two sets of options make the same bridge; what says which bridge is meant is not among them. */
 function sameOptions(a: BridgeOptions, b: BridgeOptions): boolean {
   return normal(a) === normal(b);
 }
 
 function normal(options: BridgeOptions): string {
-  const { keys = 'pairs', sshKeys = [], takeover: _takeover, ...rest } = options;
+  const { keys = 'pairs', sshKeys = [], takeover: _takeover, user: _user, exec: _exec, ...rest } = options;
   const entries = Object.entries({ ...rest, keys, sshKeys: [...sshKeys].sort() });
   return JSON.stringify(
     entries.filter(([, value]) => value !== undefined).sort(([x], [y]) => (x < y ? -1 : 1)),
@@ -243,6 +283,7 @@ function normal(options: BridgeOptions): string {
 }
 
 function infoOf(status: DaemonStatus, how: Pick<BridgeInfo, 'reused' | 'restarted'>): BridgeInfo {
-  const { target, id, pid, started, runtime, sockets, warnings, shell } = status;
-  return { target, id, pid, started, runtime, sockets, warnings, ...(shell ? { shell } : {}), ...how };
+  const { target, id, pid, started, runtime, sockets, warnings, shell, where } = status;
+  const facts = { target, id, pid, started, runtime, sockets, warnings };
+  return { ...facts, ...(shell ? { shell } : {}), ...(where ? { where } : {}), ...how };
 }
