@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { Runtime } from '@gpg-bridge/socket-server';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { usage } from './parse.ts';
@@ -18,6 +19,8 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   if (keys !== undefined) options.keys = keyChoice(command, keys);
   if (Array.isArray(sshKeys) && sshKeys.length > 0) options.sshKeys = sshKeys;
   if (flags['ssh-from-gpg']) options.sshFromGpg = true;
+  const gpgSocket = textFlag(flags, 'gpg-socket');
+  if (gpgSocket !== undefined) options.gpgSocket = resolve(gpgSocket);
   if (textFlag(flags, 'runtime') !== undefined) options.runtime = textFlag(flags, 'runtime') as Runtime;
   if (flags.takeover) options.takeover = true;
   if (flags.restart) options.restart = true;

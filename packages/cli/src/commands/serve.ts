@@ -1,6 +1,7 @@
 import { closeSync, existsSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { toBridgeError } from '@gpg-bridge/core/errors';
+import { withHostAgents } from '../bridge-options.ts';
 import { Daemon } from '../daemon/daemon.ts';
 import { restoreEnvironment } from '../daemon/environment.ts';
 import {
@@ -21,7 +22,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
   restoreEnvironment(process.env);
   const tell = readyTeller(textFlag(flags, 'ready-fd'));
   try {
-    const options = bridgeOptions('serve', flags);
+    const options = withHostAgents(bridgeOptions('serve', flags), process.env);
     const container = textFlag(flags, 'container');
     const spec = textFlag(flags, 'target') ?? (container === undefined ? undefined : `docker:${container}`);
     if (spec === undefined && options.exec === undefined)

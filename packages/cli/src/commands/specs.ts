@@ -49,6 +49,10 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
     choices: ['pairs', 'all', 'none'],
   },
   'ssh-key': { value: 'KEY', many: true, help: 'offer only this SSH key (SHA256:… or comment); repeatable' },
+  'gpg-socket': {
+    value: 'PATH',
+    help: "gpg-agent's extra socket, if neither gpgconf nor gpg-agent.conf tells it",
+  },
   'ssh-from-gpg': { help: "use gpg-agent's own SSH support instead of SSH_AUTH_SOCK" },
   runtime: {
     value: 'NAME',

@@ -43,6 +43,8 @@ export interface DaemonStatus extends BridgeFacts {
   /** The target's user as what it resolves to; empty for the target's own. */
   user: string;
   options: BridgeOptions;
+  /** Agents of the host that were wanted and not found when it attached. */
+  missing: string[];
   sessions: { open: number; total: number };
   bytes: { toHost: number; toTarget: number };
   /** The operation that a person has to answer (PIN, touch, passphrase), if there is one. */

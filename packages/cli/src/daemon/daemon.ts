@@ -47,6 +47,7 @@ export class Daemon {
   #place: FSWatcher | undefined;
   #bridge: Bridge | undefined;
   #agentWarnings: readonly string[] = [];
+  #missing: readonly string[] = [];
   /** Totals of earlier bridges of this daemon, from before it attached again. */
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
   #lastError: string | null = null;
@@ -160,9 +161,10 @@ export class Daemon {
     );
     this.#garbageCollection ??= new IdleGarbageCollection();
     // Looked for at every attachment: one that was missing may be there by now.
-    const agents = findHostAgents(this.#options, this.#say).then(({ agents, warnings }) => {
-      this.#agentWarnings = warnings;
-      return agents;
+    const agents = findHostAgents(this.#options, this.#say).then((found) => {
+      this.#agentWarnings = found.warnings;
+      this.#missing = found.missing;
+      return found.agents;
     });
     const bridge = await Bridge.start({
       target: this.#target,
@@ -257,6 +259,7 @@ export class Daemon {
       warnings: [...this.#agentWarnings, ...(this.#bridge?.info.warnings ?? [])],
       ...(this.#target.shell ? { shell: this.#target.shell } : {}),
       options: this.#options,
+      missing: [...this.#missing],
       sessions: {
         open: stats?.streams.open ?? 0,
         total: this.#before.sessions + (stats?.streams.total ?? 0),

@@ -1,6 +1,7 @@
 import { rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
+import { type BridgeOptions, type BridgeSelector, withHostAgents } from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import { askDaemon, type ControlRequest, type DaemonStatus, type NamedTarget } from '../daemon/control.ts';
 import { matchesTarget } from '../daemon/match-target.ts';
@@ -66,20 +67,21 @@ export class Manager implements SocketBridgeManager {
   }
 
   /** Makes sure that a bridge with these options runs; returns when it is ready. */
-  async ensureBridge(spec: string | undefined, options: BridgeOptions = {}): Promise<BridgeInfo> {
+  async ensureBridge(spec: string | undefined, wanted: BridgeOptions = {}): Promise<BridgeInfo> {
+    const options = withHostAgents(wanted, process.env);
     const confirmed = await this.#confirmed(spec, options);
     if (confirmed) return infoOf(confirmed, { reused: true, restarted: false });
     const target = await resolveTarget(spec, options);
     await target.check();
     const files = bridgeFiles(this.#directory, bridgeKey(target));
     let running = await runningDaemon(files, target);
-    if (running && isUsable(running, options)) return this.#reuse(files, target, running);
+    if (running && (await isUsable(running, options))) return this.#reuse(files, target, running);
     ensureStateDirectory(this.#directory);
     const lock = await this.#lock(files.lock);
     try {
       // Somebody else may have started it while we waited.
       running = await runningDaemon(files, target);
-      if (running && isUsable(running, options)) return await this.#reuse(files, target, running);
+      if (running && (await isUsable(running, options))) return await this.#reuse(files, target, running);
       const restarted = running !== undefined && running.state !== 'ending';
       if (restarted) this.#progress(`restarting the bridge to ${target.name} with other options`);
       if (running) await stopDaemon(files);
@@ -87,7 +89,10 @@ export class Manager implements SocketBridgeManager {
       removeLeftovers(files);
       // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
       const { spawnDaemon } = await import('./spawn-daemon.ts');
-      const status = await spawnDaemon(target, files, options, this.#program, this.#signal);
+      // An ssh-agent that this environment does not name stays the one that another named.
+      const { sshAuthSock = running?.options.sshAuthSock } = options;
+      const kept = sshAuthSock === undefined || options.ssh === false ? options : { ...options, sshAuthSock };
+      const status = await spawnDaemon(target, files, kept, this.#program, this.#signal);
       return infoOf(status, { reused: false, restarted });
     } finally {
       lock.release();
@@ -190,7 +195,7 @@ export class Manager implements SocketBridgeManager {
     const asked: NamedTarget = { spec, user: options.user, env };
     const [status, another] = await this.#askAll('confirm', CONFIRM_TIMEOUT_MS, asked);
     if (!status || another) return undefined;
-    return status.state === 'ready' && sameOptions(status.options, options) ? status : undefined;
+    return status.state === 'ready' && (await isUsable(status, options)) ? status : undefined;
   }
 
   async #reuse(files: BridgeFiles, target: Target, running: DaemonStatus): Promise<BridgeInfo> {
@@ -264,19 +269,42 @@ function removeLeftovers(files: BridgeFiles): void {
   rmSync(files.pid, { force: true });
 }
 
-/** Whether a daemon's bridge is not about to end, and has the wanted options. */
-function isUsable(running: DaemonStatus, options: BridgeOptions): boolean {
-  return running.state !== 'ending' && sameOptions(running.options, options);
+/** Whether a daemon's bridge is not about to end, has the wanted options, and lacks no agent that could be had. */
+async function isUsable(running: DaemonStatus, options: BridgeOptions): Promise<boolean> {
+  if (running.state === 'ending' || !sameOptions(running.options, options)) return false;
+  const { sshAuthSock } = options;
+  const lacksSsh = running.state === 'ready' && running.missing.includes('ssh-agent');
+  return !(lacksSsh && sshAuthSock !== undefined && (await isListening(sshAuthSock)));
 }
 
-/** Whether two sets of options make the same bridge; what says which bridge is meant is not among them. */
-function sameOptions(a: BridgeOptions, b: BridgeOptions): boolean {
-  return normal(a) === normal(b);
+function isListening(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path, () => settle(true));
+    socket.on('error', () => settle(false));
+    const settle = (listens: boolean) => {
+      socket.destroy();
+      resolve(listens);
+    };
+  });
+}
+
+/** Whether a bridge is what is wanted; what says which bridge is meant is not among the options. */
+function sameOptions(present: BridgeOptions, wanted: BridgeOptions): boolean {
+  // Without SSH_AUTH_SOCK nothing is said about the ssh-agent; without GNUPGHOME, GnuPG's own home is meant.
+  const { sshAuthSock = present.sshAuthSock } = wanted;
+  return normal(present) === normal({ ...wanted, ...(sshAuthSock === undefined ? {} : { sshAuthSock }) });
 }
 
 function normal(options: BridgeOptions): string {
   const { keys = 'pairs', sshKeys = [], takeover: _takeover, user: _user, exec: _exec, ...rest } = options;
-  const entries = Object.entries({ ...rest, keys, sshKeys: [...sshKeys].sort() });
+  const { sshAuthSock, ...others } = rest;
+  const usesSshAuthSock = options.ssh !== false && !options.sshFromGpg;
+  const entries = Object.entries({
+    ...others,
+    keys,
+    sshKeys: [...sshKeys].sort(),
+    sshAuthSock: usesSshAuthSock ? sshAuthSock : undefined,
+  });
   return JSON.stringify(
     entries.filter(([, value]) => value !== undefined).sort(([x], [y]) => (x < y ? -1 : 1)),
   );

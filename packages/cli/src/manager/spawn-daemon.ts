@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { type BridgeOptions, bridgeWords } from '../bridge-options.ts';
+import { type BridgeOptions, bridgeWords, hostAgentVariables } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
@@ -41,7 +41,7 @@ export async function spawnDaemon(
       stdio: ['ignore', log, log, 'pipe'],
       // Not the person's directory, which it would keep busy; but a command of --exec may depend on it.
       cwd: target.kind === 'exec' ? process.cwd() : '/',
-      env: daemonEnvironment(process.env),
+      env: daemonEnvironment({ ...process.env, ...hostAgentVariables(options) }),
     },
   );
   closeSync(log);
