@@ -51,6 +51,24 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       expect(await person.ok('down', name)).toBe(`The bridge to ${name} is down.\n`);
     });
 
+    it('beside which another one on the same home says whose that is', async () => {
+      const volume = `gb-home-${process.pid}-${kind}`;
+      const args = [`--volume=${volume}:/home/dev`];
+      const { person, container, name } = await personWithContainer(engine, { user: 'dev', args });
+      const second = await engine.startContainer({ user: 'dev', args });
+      onTestFinished(async () => {
+        for (const each of [container, second]) await each.remove();
+        await engine.runOk(['volume', 'rm', volume]);
+      });
+      const { pid } = await person.json<Up>('up', name);
+      const refused = await person.run(['up', name.replace(container.name, second.name)]);
+      expect(refused.status).toBe(1);
+      expect(refused.stderr).toContain(
+        `the bridge to ${name} (pid ${pid}) listens there, so both have the same home`,
+      );
+      expect(await signInside(second)).toContain('GOODSIG');
+    });
+
     it('that follows a name to the container that has it now', async () => {
       const { person, container, name } = await personWithContainer(engine);
       const { pid, id } = await person.json<Up>('up', name, '--restart');
@@ -93,5 +111,27 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       expect(await person.ok('down', name)).toContain('is down');
       expect(await person.json('status')).toEqual([]);
     });
+  });
+});
+
+requireSystem('docker')('a user whom the container does not know', () => {
+  it('gets a home with --home, and the exports to use it', async () => {
+    const engine = await sharedEngine('docker');
+    const { person, container, name } = await personWithContainer(engine);
+    const words = [name, '--user', '4321', '--no-ssh'];
+    const refused = await person.run(['up', ...words]);
+    expect(refused.status).toBe(1);
+    expect(refused.stderr).toMatch(/^gpg-bridge: [^\n]*Or give that user a place with --home DIR\.\n$/);
+
+    const home = '/tmp/home of 4321';
+    const said = await person.ok('up', ...words, '--home', home);
+    expect(said).toContain(`  export GNUPGHOME='${home}/.gnupg'\n`);
+    expect(said).toContain(`docker exec -it -u 4321 ${container.name} sh`);
+    const exports = await person.ok('env', name, '--user', '4321');
+    expect(exports).toContain(`export GNUPGHOME='${home}/.gnupg'\n`);
+    const sign = 'echo hello | gpg --batch --clear-sign | gpg --batch --status-fd 1 --verify';
+    const signed = await container.execOk(['sh', '-c', `${exports}\n${sign}`], { user: '4321' });
+    expect(signed).toContain(`VALIDSIG ${person.fingerprint}`);
+    await container.execOk(['sh', '-c', `[ "$(stat -c %a '${home}/.gnupg')" = 700 ]`]);
   });
 });

@@ -9,6 +9,8 @@ export interface BridgeOptions {
   ssh?: boolean;
   /** The target's user. */
   user?: string;
+  /** A home in the target for that user, whose own can't be used. */
+  home?: string;
   /** `pairs` unless said: the keys whose secret half is on the host. */
   keys?: KeyFilter;
   /** Narrows the SSH keys that are offered, by fingerprint or comment. */
@@ -37,6 +39,7 @@ export function bridgeWords(options: BridgeOptions): string[] {
     if (options[name] !== undefined) words.push(options[name] ? `--${name}` : `--no-${name}`);
   }
   if (options.user !== undefined) words.push(`--user=${options.user}`);
+  if (options.home !== undefined) words.push(`--home=${options.home}`);
   if (options.keys !== undefined) words.push(`--keys=${[options.keys].flat().join(',')}`);
   for (const key of options.sshKeys ?? []) words.push(`--ssh-key=${key}`);
   if (options.sshFromGpg) words.push('--ssh-from-gpg');

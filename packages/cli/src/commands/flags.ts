@@ -16,6 +16,11 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   if (gpg !== undefined) options.gpg = gpg;
   if (ssh !== undefined) options.ssh = ssh;
   if (textFlag(flags, 'user') !== undefined) options.user = textFlag(flags, 'user')!;
+  const home = textFlag(flags, 'home');
+  if (home !== undefined) {
+    if (!home.startsWith('/')) throw usage(command, `--home takes a path from the root, not '${home}'`);
+    options.home = home;
+  }
   if (keys !== undefined) options.keys = keyChoice(command, keys);
   if (Array.isArray(sshKeys) && sshKeys.length > 0) options.sshKeys = sshKeys;
   if (flags['ssh-from-gpg']) options.sshFromGpg = true;

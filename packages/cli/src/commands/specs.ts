@@ -43,6 +43,10 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   ssh: { help: "bridge the ssh-agent, and fail if the host's can't be had" },
   'no-ssh': { help: 'leave the ssh-agent out' },
   user: USER_OPTION,
+  home: {
+    value: 'DIR',
+    help: "a directory there for the user's keyring and sockets, instead of the own home",
+  },
   keys: {
     value: 'WHICH',
     help: 'public keys to import there: pairs (default), all, none, or IDs with commas',
@@ -77,6 +81,7 @@ export const COMMANDS = {
     examples: [
       ['gpg-bridge up my-container', 'GPG and SSH keys in a Docker container'],
       ['gpg-bridge up podman:build --user dev', 'in a Podman container, for the user dev'],
+      ['gpg-bridge up box --user 4321 --home /tmp/4321', 'for a user without a home that can be written to'],
       ['gpg-bridge up ssh:me@server --no-ssh', 'GPG alone, on a server'],
       ['gpg-bridge up k8s:team/pod-0/app --keys all', 'in a pod, with every public key'],
       ["gpg-bridge up --exec 'lxc exec box --'", 'through any command that runs a command'],

@@ -1,6 +1,7 @@
-import type { BridgeSelector } from '../bridge-options.ts';
+import type { BridgeOptions } from '../bridge-options.ts';
 import { Manager } from '../manager/manager.ts';
 import type { BridgeInfo } from '../manager/types.ts';
+import { gnupgHomeIn } from '../targets/home.ts';
 import { shellQuote } from '../targets/shell-quote.ts';
 import { Spinner, styles } from '../terminal/style.ts';
 import { operandWords } from './bridge-operand.ts';
@@ -43,7 +44,7 @@ export async function run({ operands: [spec], flags }: ParsedCommand): Promise<n
   return 0;
 }
 
-function describe(info: BridgeInfo, selector: BridgeSelector): string[] {
+function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   const { bold, dim, green, yellow } = styles(process.stdout);
   const how = info.reused ? 'was up already' : info.restarted ? 'was restarted with other options' : 'is up';
   const lines = [
@@ -57,12 +58,13 @@ function describe(info: BridgeInfo, selector: BridgeSelector): string[] {
   const ssh = info.sockets.find(({ type }) => type === 'ssh-agent');
   lines.push('', 'Try it there:');
   if (info.shell) lines.push(`  ${info.shell}`);
+  if (gpg && options.home) lines.push(`  export GNUPGHOME=${shellQuote(gnupgHomeIn(options.home))}`);
   if (gpg) lines.push('  echo hello | gpg --clear-sign         or: git commit -S');
   if (ssh)
     lines.push(
       `  export SSH_AUTH_SOCK=${shellQuote(ssh.path)}`,
       '  ssh-add -l                            or: git push',
     );
-  lines.push('', dim(`End it with: gpg-bridge down ${operandWords(info.target, selector)}`));
+  lines.push('', dim(`End it with: gpg-bridge down ${operandWords(info.target, options)}`));
   return lines;
 }

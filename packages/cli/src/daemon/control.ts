@@ -54,12 +54,18 @@ export interface DaemonStatus extends BridgeFacts {
 }
 
 /**
- * What can be asked: its status now, its status once it is ready, to end, or its status if a target that a
- * person named is the one it bridges.
+ * What can be asked: its status now, its status once it is ready, to end, its status if a target that a
+ * person named is the one it bridges, or if a socket in a target is one of its own.
  */
-export type ControlRequest = 'status' | 'ready' | 'stop' | 'confirm';
+export type ControlRequest = 'status' | 'ready' | 'stop' | 'confirm' | 'holds';
 
-const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>(['status', 'ready', 'stop', 'confirm']);
+const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>([
+  'status',
+  'ready',
+  'stop',
+  'confirm',
+  'holds',
+]);
 
 /** Longer than any request: a word, and for `confirm` a target and its environment. */
 const MAX_REQUEST = 16_384;

@@ -1,15 +1,18 @@
 import { type FSWatcher, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import { launcherCommand } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
 import { Journal, type SessionWatcher } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
+import { inHome } from '../targets/home.ts';
 import { locateTarget, resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { type Claim, claim } from './claim.ts';
 import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl } from './control.ts';
+import { findHolder } from './find-holder.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
 import { type BridgeFiles, bridgeFiles } from './state-dir.ts';
@@ -152,7 +155,8 @@ export class Daemon {
   /** Attaches once, and serves until that bridge ends; resolves with why it did. */
   async #bridgeOnce(ready: () => void): Promise<string> {
     await this.#target.check();
-    const launched = await this.#target.exec(launcherCommand(this.#options.runtime));
+    const launcher = inHome(this.#options.home, launcherCommand(this.#options.runtime));
+    const launched = await this.#target.exec(launcher);
     const { Bridge, findHostAgents, IdleGarbageCollection } = await import('./late-modules.ts').catch(
       (error: unknown) => {
         launched.kill(); // the installed package was replaced meanwhile, and its files are gone
@@ -174,6 +178,7 @@ export class Daemon {
       ...(this.#options.gpg === false ? {} : { keys: this.#options.keys ?? 'pairs' }),
       runtime: this.#options.runtime,
       takeover: this.#options.takeover,
+      holderOf: (socket) => findHolder(this.#files.control, socket),
       journal: this.#journal,
       log: this.#say,
       signal: this.#ending.signal,
@@ -218,6 +223,7 @@ export class Daemon {
 
   async #answer(request: ControlRequest, argument: unknown): Promise<unknown> {
     if (request === 'confirm' && !(await this.#isNamed(argument as NamedTarget))) return undefined;
+    if (request === 'holds' && !(await this.#bridge?.holds(argument as SocketIdentity))) return undefined;
     if (readPid(this.#files.pid) !== process.pid) this.#mendPid();
     if (request === 'stop') setImmediate(() => this.end('it was asked to'));
     if (request === 'ready' && this.#state !== 'ready') {

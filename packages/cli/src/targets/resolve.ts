@@ -12,7 +12,7 @@ const KINDS: Readonly<Record<string, Resolver>> = {
     return (await import('./kubernetes.ts')).k8sTarget(name, options);
   },
   wsl: async (name, options) => (await import('./spawned-targets.ts')).wslTarget(name, options.user),
-  local: async (name, options) => (await import('./spawned-targets.ts')).localTarget(name, options.user),
+  local: async (name, options) => (await import('./spawned-targets.ts')).localTarget(name, options),
 };
 
 /** What a running bridge is known by when its target can't be looked up: the name, and where it is looked up. */

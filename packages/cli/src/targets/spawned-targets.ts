@@ -5,7 +5,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import type { ExecStream } from '../engine/engine.ts';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
-import { leadsElsewhere, refuseUser, type Target, type TargetOptions } from './target.ts';
+import { leadsElsewhere, refuseUser, type Target, type TargetOptions, wrongTarget } from './target.ts';
 
 /** As many as Linux follows. */
 const MAX_LINKS = 40;
@@ -46,8 +46,14 @@ function commandTarget({ kind, id, user = '', run, ...rest }: CommandTarget): Ta
 }
 
 /** `local:DIR`: a process on this machine whose GNUPGHOME is DIR, with the ssh socket in it. */
-export async function localTarget(name: string, user?: string): Promise<Target> {
+export async function localTarget(
+  name: string,
+  { user, home }: Pick<TargetOptions, 'user' | 'home'> = {},
+): Promise<Target> {
   refuseUser('local', user);
+  if (home !== undefined) {
+    throw wrongTarget('--home has no meaning for a local target', 'Its directory is the home: name another.');
+  }
   const id = canonicalPath(resolve(name));
   return commandTarget({
     kind: 'local',

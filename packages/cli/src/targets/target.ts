@@ -5,6 +5,8 @@ import type { ExecStream } from '../engine/engine.ts';
 export interface TargetOptions {
   user?: string | undefined;
   exec?: string | undefined;
+  /** A home that the user gets in the target. */
+  home?: string | undefined;
   /** Whether a container is followed by its name; unless said, if that is what it is named by here. */
   byName?: boolean | undefined;
   /** Where engines, clusters and configurations are looked for, if not in this process's own environment. */
