@@ -129,6 +129,16 @@ describe('a pod', () => {
     expect(await person.files()).toEqual([]);
   });
 
+  it('on a node that does not answer is status 3, with the reason and without the command', async () => {
+    const { person, kubectl, staging } = await twoClusters();
+    const containers = [{ name: 'main', gnupgHome: staging.dir, unreachable: true }];
+    await kubectl.setCluster('staging', { pods: [podIn(staging, { containers })] });
+    const { status, stderr } = await person.run(['up', 'k8s:dev']);
+    expect(stderr).toContain('dial tcp 10.0.0.7:10250: connect: connection refused.');
+    expect(stderr).not.toContain('command=');
+    expect(status).toBe(3);
+  });
+
   it.each([
     ['k8s:nobody', /pods "nobody" not found/],
     ['k8s:team/dev', /pods "dev" not found/],
@@ -156,6 +166,10 @@ describe('a deployment', () => {
     expect(up).toMatchObject({ target: 'k8s:team/deploy:web/main', id: 'team/web-2/main' });
     expect(await signs(staging)).toBe(true);
     expect(await person.json('up', 'k8s:team/web-2', '--restart', '--runtime=perl')).toEqual(up);
+    // Another pod that comes first is no reason for another bridge.
+    const earlier = podIn(prod, { namespace: 'team', name: 'web-0', labels });
+    await kubectl.setCluster('staging', { pods: [earlier, ...pods], deployments });
+    expect(await person.json('up', 'k8s:team/deploy:web', '--restart', '--runtime=perl')).toEqual(up);
 
     const log = person.start(['log', 'k8s:team/deploy:web', '-f']);
     await log.printed(/bridged k8s:/);

@@ -69,6 +69,17 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       expect(await signInside(second)).toContain('GOODSIG');
     });
 
+    it('that is not meant by its name in another engine', async () => {
+      const { person, container, name } = await personWithContainer(engine);
+      const { pid } = await person.json<Up>('up', name);
+      const elsewhere = { DOCKER_HOST: 'unix:///nowhere/d.sock', CONTAINER_HOST: 'unix:///nowhere/p.sock' };
+      for (const spec of [name, name.replace(container.name, container.id)]) {
+        const down = await person.run(['down', spec], { env: elsewhere });
+        expect(down.stdout.toString()).toBe(`There was no bridge to ${spec}.\n`);
+      }
+      expect(await person.json('status')).toMatchObject([{ pid }]);
+    });
+
     it('that follows a name to the container that has it now', async () => {
       const { person, container, name } = await personWithContainer(engine);
       const { pid, id } = await person.json<Up>('up', name, '--restart');
@@ -78,6 +89,8 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       await log.printed(/waiting for /);
       const again = await engine.startContainer({ name: container.name });
       onTestFinished(() => again.remove());
+      // However early it comes, it starts no other one beside the one that is on its way.
+      expect(await person.json('up', name, '--restart')).toMatchObject({ pid, id: again.id });
       await log.printed(/is another one now: \w+, no longer \w+.*bridged /s);
       expect(log.stdout).toContain(`is another one now: ${again.id}, no longer ${id}`);
       expect(await signInside(again)).toContain('GOODSIG');

@@ -9,6 +9,8 @@ export interface StandInContainer {
   gnupgHome: string;
   /** It has no `sh`. */
   bare?: boolean;
+  /** The kubelet of its node does not answer. */
+  unreachable?: boolean;
 }
 
 /** A pod as the stand-in's cluster has it. */
@@ -189,6 +191,11 @@ if (operands[0] === 'get' && operands[1] === 'pod') {
   }
   const container = pod.containers.find((each) => each.name === chosen);
   if (!container) fail('Error from server (BadRequest): container ' + chosen + ' is not valid for pod ' + pod.name);
+  if (container.unreachable) {
+    const query = command.map((word) => 'command=' + encodeURIComponent(word)).join('&');
+    fail('Error from server: error dialing backend: Post "https://10.0.0.7:10250/exec/' + namespace + '/' + pod.name +
+      '/' + chosen + '?' + query + '&input=1&output=1&error=1": dial tcp 10.0.0.7:10250: connect: connection refused');
+  }
   if (container.bare) {
     fail('error: Internal error occurred: error executing command in container: failed to exec in container: ' +
       'failed to start exec "0a1b": OCI runtime exec failed: exec failed: unable to start container process: ' +

@@ -38,6 +38,8 @@ export interface DaemonStatus extends BridgeFacts {
   state: 'starting' | 'ready' | 'waiting-for-target' | 'ending';
   /** How long it has been in that state. */
   stateSeconds: number;
+  /** It goes to whatever has the target's name, with --restart. */
+  followsName: boolean;
   /** Where the target's name is looked up: an engine's address, a cluster. */
   place?: string;
   /** The target's user as what it resolves to; empty for the target's own. */

@@ -260,6 +260,7 @@ export class Daemon {
       ...(this.#target.place === undefined ? {} : { place: this.#target.place }),
       ...(this.#target.where === undefined ? {} : { where: this.#target.where }),
       user: this.#target.user,
+      followsName: this.#target.byName ?? false,
       runtime: this.#bridge?.info.runtime ?? '',
       sockets: [...(this.#bridge?.info.sockets ?? [])],
       warnings: [...this.#agentWarnings, ...(this.#bridge?.info.warnings ?? [])],

@@ -74,17 +74,17 @@ export class Manager implements SocketBridgeManager {
     const target = await resolveTarget(spec, options);
     await target.check();
     const files = bridgeFiles(this.#directory, bridgeKey(target));
-    let running = await runningDaemon(files, target);
-    if (running && (await isUsable(running, options))) return this.#reuse(files, target, running);
+    let running = await this.#running(files, target);
+    if (running && (await isUsable(running, options))) return this.#reuse(target, running);
     ensureStateDirectory(this.#directory);
     const lock = await this.#lock(files.lock);
     try {
       // Somebody else may have started it while we waited.
-      running = await runningDaemon(files, target);
-      if (running && (await isUsable(running, options))) return await this.#reuse(files, target, running);
+      running = await this.#running(files, target);
+      if (running && (await isUsable(running, options))) return await this.#reuse(target, running);
       const restarted = running !== undefined && running.state !== 'ending';
       if (restarted) this.#progress(`restarting the bridge to ${target.name} with other options`);
-      if (running) await stopDaemon(files);
+      if (running) await stopDaemon(bridgeFiles(this.#directory, running.key));
       this.#progress(`connecting to ${target.name}`);
       removeLeftovers(files);
       // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
@@ -198,11 +198,31 @@ export class Manager implements SocketBridgeManager {
     return status.state === 'ready' && (await isUsable(status, options)) ? status : undefined;
   }
 
-  async #reuse(files: BridgeFiles, target: Target, running: DaemonStatus): Promise<BridgeInfo> {
+  /** The bridge to a target, or one that follows the name by which it is meant and has not got there yet. */
+  async #running(files: BridgeFiles, target: Target): Promise<DaemonStatus | undefined> {
+    const running = await runningDaemon(files, target);
+    if (running || !target.byName) return running;
+    return (await this.list()).find(
+      ({ followsName, options, state, key, target: name, place, user }) =>
+        followsName &&
+        (target.kind === 'k8s' || (options.restart && state === 'waiting-for-target')) &&
+        key.startsWith(`${target.kind}\n`) &&
+        name === target.name &&
+        place === target.place &&
+        user === target.user,
+    );
+  }
+
+  async #reuse(target: Target, running: DaemonStatus): Promise<BridgeInfo> {
     const how = { reused: true, restarted: false };
     if (running.state === 'ready') return infoOf(running, how);
     this.#progress(`waiting for the bridge to ${target.name}`);
-    const status = await askDaemon(files.control, 'ready', READY_TIMEOUT_MS);
+    const files = bridgeFiles(this.#directory, running.key);
+    // One that turns to another container of its name lets go of its first control socket, and takes the target's.
+    const there = bridgeFiles(this.#directory, bridgeKey(target));
+    const status =
+      (await askDaemon(files.control, 'ready', READY_TIMEOUT_MS)) ??
+      (await askDaemon(there.control, 'ready', READY_TIMEOUT_MS));
     if (status) return infoOf(status, how);
     throw new BridgeError('DAEMON_FAILED', {
       what: `the bridge to ${target.name} ended`,

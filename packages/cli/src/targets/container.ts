@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { containerNotRunning } from '../engine/container-errors.ts';
+import { containerNotFound, containerNotRunning } from '../engine/container-errors.ts';
 import type { ContainerEvent, ContainerInfo, Engine, EngineKind } from '../engine/engine.ts';
 import { openContainer } from '../engine/open-engine.ts';
 import { shellQuote } from './shell-quote.ts';
@@ -60,7 +60,8 @@ async function foundTarget(following: Following, found: ContainerInfo): Promise<
       await engine.checkAddress();
       if (!byName) return undefined;
       const named = await inspectNamed(engine, found.name);
-      return named === undefined || named.id === found.id ? undefined : foundTarget(following, named);
+      if (!named) throw containerNotFound(kind, found.name, 'no container has this name now');
+      return named.id === found.id ? undefined : foundTarget(following, named);
     },
     comesBack: (attempt, signal) => comesBack(engine, found, byName, attempt, signal),
   };

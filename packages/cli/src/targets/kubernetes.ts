@@ -5,6 +5,7 @@ import { describeFailure, type ProgramResult, runProgram } from '@gpg-bridge/cor
 import { printable } from '@gpg-bridge/core/text/escape';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
+import { withStderrLines } from './stderr-lines.ts';
 import { leadsElsewhere, type Target, type TargetOptions, wrongTarget } from './target.ts';
 
 /** What a person wrote: `[NAMESPACE/]POD[/CONTAINER]` or `[NAMESPACE/]deploy:NAME[/CONTAINER]`. */
@@ -122,6 +123,7 @@ async function podTarget(kubectl: Kubectl, wanted: PodName): Promise<Target> {
     place: cluster.place,
     where: `${via}${cluster.server}${wanted.isDeployment ? `, pod ${podName}` : ''}`,
     user: '',
+    byName: wanted.isDeployment,
     reachedByCommand: true,
     shell: ['kubectl', ...words].map(shellQuote).join(' '),
     exec: (argv) => kubectl.exec(podName, container, argv),
@@ -177,15 +179,19 @@ class Kubectl {
     ];
   }
 
-  exec(pod: string, container: string, argv: readonly string[]) {
-    return spawnExec('kubectl', [...this.words, 'exec', '-i', pod, '-c', container, '--', ...argv], this.env);
+  async exec(pod: string, container: string, argv: readonly string[]) {
+    const words = [...this.words, 'exec', '-i', pod, '-c', container, '--', ...argv];
+    // An error may quote the address with the whole command in it, far longer than the reason behind it.
+    return withStderrLines(await spawnExec('kubectl', words, this.env), (line) =>
+      line.replace(/([?&])command=[^&\s"]*/g, '$1').replace(/([?&])&+/g, '$1'),
+    );
   }
 
   async get<T>(words: readonly string[]): Promise<T> {
     const result = await kubectl([...this.words, 'get', ...words, '-o', 'json'], this.env);
     if (result.status === 0) return parseJson<T>(result);
     throw new BridgeError('TARGET_NOT_FOUND', {
-      what: `kubectl does not find ${words[0]} ${words[1]} in ${this.namespace}`,
+      what: `kubectl does not find ${words[0]} ${words[1]} in the namespace ${this.namespace}`,
       why: lastWords(result),
       fix: `See \`kubectl ${[...this.words, 'get', `${words[0]}s`].map(shellQuote).join(' ')}\`.`,
     });

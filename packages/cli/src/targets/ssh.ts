@@ -1,8 +1,8 @@
-import { Transform } from 'node:stream';
 import { runProgram } from '@gpg-bridge/core/process/run-program';
 import type { ExecStream } from '../engine/engine.ts';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
+import { withStderrLines } from './stderr-lines.ts';
 import { refuseUser, type Target, type TargetOptions } from './target.ts';
 
 /** What in ssh's configuration decides which machine is reached, and as whom. */
@@ -28,8 +28,6 @@ const PLACE: readonly (keyof SshPlace)[] = [
 const HOST_KEY_VARIABLE = 'GPG_BRIDGE_HOST_KEY';
 const HOST_KEY_MARK = 'gpg-bridge-host-key ';
 const OTHER_HOST_KEY = 'the machine has another host key than when the bridge was started';
-/** A line of ssh's that begins like the mark and is longer is none of ours. */
-const MAX_MARKED_LINE = 16_384;
 
 /**
  * ssh runs this for the key of a host (`%I` is HOSTNAME, `%K` the key), beside looking into the known hosts; it
@@ -91,7 +89,8 @@ function addressOf({ user, hostname, port, proxyjump }: SshPlace): string {
 
 /** Options that hold ssh to a place; what is on its command line counts more than its files. */
 function pinned({ hostname, port, user, hostkeyalias, proxyjump, proxycommand }: SshPlace): string[] {
-  const options = [`HostName=${hostname}`, `Port=${port}`, `User=${user}`];
+  // ssh expands a percent sign in a host name, which an address with a zone has.
+  const options = [`HostName=${hostname.replaceAll('%', '%%')}`, `Port=${port}`, `User=${user}`];
   if (hostkeyalias) options.push(`HostKeyAlias=${hostkeyalias}`);
   if (proxyjump) options.push(`ProxyJump=${proxyjump}`);
   else options.push(`ProxyCommand=${proxycommand || 'none'}`);
@@ -130,35 +129,15 @@ async function mayCheckHostKey(
 
 /** Takes the check's own lines out of what the command prints on its standard error. */
 function withoutMarks(exec: ExecStream, learn: (key: string) => void): ExecStream {
-  let line = '';
-  const stderr = new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      const lines = (line + chunk.toString('latin1')).split('\n');
-      line = lines.pop() ?? '';
-      for (const each of lines) pass(this, `${each}\n`);
-      if (line.length > MAX_MARKED_LINE) {
-        pass(this, line);
-        line = '';
-      }
-      done();
-    },
-    flush(done) {
-      if (line) pass(this, line);
-      done();
-    },
-  });
   let isLearned = false;
   let isRefused = false;
-  const pass = (out: Transform, text: string) => {
-    if (isRefused) return; // ssh only says then that the check failed
-    isRefused = text.startsWith(OTHER_HOST_KEY);
+  return withStderrLines(exec, (line) => {
+    if (isRefused) return undefined; // ssh only says then that the check failed
+    isRefused = line.startsWith(OTHER_HOST_KEY);
     // The first is ssh's own: nothing of the other side is heard before its key was checked.
-    if (text.startsWith(HOST_KEY_MARK) && !isLearned) {
-      isLearned = true;
-      learn(text.slice(HOST_KEY_MARK.length).trim());
-    } else out.push(Buffer.from(text, 'latin1'));
-  };
-  exec.stderr.on('error', (error) => stderr.destroy(error)).pipe(stderr);
-  const { stdin, stdout, exited } = exec;
-  return { stdin, stdout, stderr, exited, kill: () => exec.kill() };
+    if (!line.startsWith(HOST_KEY_MARK) || isLearned) return line;
+    isLearned = true;
+    learn(line.slice(HOST_KEY_MARK.length).trim());
+    return undefined;
+  });
 }

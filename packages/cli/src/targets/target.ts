@@ -30,7 +30,7 @@ export interface Target {
   readonly where?: string;
   /** The user whose sockets are made, as what it resolves to; empty for the target's own. */
   readonly user: string;
-  /** It is followed by its name, to whatever container has that. */
+  /** It is followed by its name, to whatever container has that, or whatever pod a deployment. */
   readonly byName?: boolean;
   /** Where the ssh socket goes if not into `~/.ssh`. */
   readonly sshDirectory?: string;
