@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import { ofKernel, type SocketIdentity, sameIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import { exportPublicKeys } from '@gpg-bridge/core/host/public-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
@@ -33,6 +34,8 @@ export interface BridgeParts {
   hostEnv?: NodeJS.ProcessEnv | undefined;
   runtime?: Runtime | undefined;
   takeover?: boolean | undefined;
+  /** Says whose a socket in the target is, if another bridge's. */
+  holderOf?: ((socket: SocketIdentity) => Promise<string | undefined>) | undefined;
   journal: Journal;
   log: LogCallback;
   /** Gives up on a bridge that is not ready yet. */
@@ -71,7 +74,13 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
   readonly #exec: ExecStream;
   readonly info: BridgeInfo;
 
-  private constructor(muxer: HostMuxer, exec: ExecStream, info: BridgeInfo) {
+  private constructor(
+    muxer: HostMuxer,
+    exec: ExecStream,
+    info: BridgeInfo,
+    /** Whether one of its sockets is this one. */
+    readonly holds: (socket: SocketIdentity) => Promise<boolean>,
+  ) {
     super();
     this.#muxer = muxer;
     this.#exec = exec;
@@ -86,8 +95,8 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
     const host = askHost(parts);
     try {
       const server = await startServer(target, { exec: launched, runtime, log, signal });
-      const { muxer, info } = await serveTarget(server, host, parts);
-      return new Bridge(muxer, server.exec, info);
+      const { muxer, info, holds } = await serveTarget(server, host, parts);
+      return new Bridge(muxer, server.exec, info, holds);
     } catch (error) {
       // GnuPG's programs, which may start an agent, do not outlive a bridge that came to nothing.
       await within(HOST_TIMEOUT_MS, host.settled);
@@ -130,8 +139,8 @@ async function within(timeoutMs: number, something: Promise<unknown>): Promise<v
 async function serveTarget(
   { exec, runtime, stderr }: StartedServer,
   host: HostSide,
-  { target, journal, log, sshKeys, takeover, signal }: BridgeParts,
-): Promise<{ muxer: HostMuxer; info: BridgeInfo }> {
+  { target, journal, log, sshKeys, takeover, holderOf, signal }: BridgeParts,
+): Promise<{ muxer: HostMuxer; info: BridgeInfo; holds: Bridge['holds'] }> {
   const muxer = new HostMuxer({ input: exec.stdout, output: exec.stdin });
   let ended: BridgeError | undefined;
   const ready = new Promise<ReadyInfo>((resolve, reject) => {
@@ -152,19 +161,26 @@ async function serveTarget(
       else if (socketType === 'ssh-agent' && ssh) void serveSshStream(stream, ssh, sshKeys, journal, log);
       else stream.discard();
     });
-    const { sockets, warnings, failures } = await serveSockets(new WireOperations(muxer, await ready), {
+    const operations = new WireOperations(muxer, await ready);
+    const { sockets, warnings, failures } = await serveSockets(operations, {
       gpg: gpg !== undefined,
       ssh: ssh !== undefined,
       keys: gpg && host.keys,
       takeover,
       hostSockets: await host.hostSockets,
       sshDirectory: target.sshDirectory,
+      holderOf,
       log,
     });
     if (muxer.closed) throw ended ?? givenUp();
     if (sockets.length === 0) throw noSockets(target, failures);
     const shown = sockets.map(({ type, path }) => ({ type, path: printable(path) }));
-    return { muxer, info: { runtime, sockets: shown, warnings } };
+    const holds = async (socket: SocketIdentity) => {
+      if (ofKernel(operations.facts.boot, [socket]).length === 0) return false;
+      const own = await Promise.all(sockets.map(({ path }) => operations.lstat(path)));
+      return own.some((facts) => facts && sameIdentity(facts.identity, socket));
+    };
+    return { muxer, info: { runtime, sockets: shown, warnings }, holds };
   } catch (error) {
     muxer.close();
     exec.kill();
@@ -183,9 +199,17 @@ function noSockets(target: Target, [first, second]: readonly BridgeError[]): Bri
   return new BridgeError('TARGET_ERROR', {
     what: `in ${target.name}: ${printable(first?.what ?? 'no socket was made')}`,
     why: printable([first?.why, ...(second ? [`${second.what}: ${second.why}`] : [])].join('; '), 1_000),
-    fix: printable([...new Set([first?.fix, second?.fix])].filter(Boolean).join(' '), 1_000),
+    fix: printable(
+      [...new Set([first?.fix, second?.fix, ...homeHint(first)])].filter(Boolean).join(' '),
+      1_000,
+    ),
     cause: first,
   });
+}
+
+/** A user who can't write to the home that the target gives them can be given another. */
+function homeHint(failure: BridgeError | undefined): string[] {
+  return failure?.code === 'SOCKET_DIR_UNUSABLE' ? ['Or give that user a place with --home DIR.'] : [];
 }
 
 /** A target that closed without a word in the protocol often said why on its standard error. */

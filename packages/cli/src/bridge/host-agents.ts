@@ -2,6 +2,7 @@ import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
+import type { SocketType } from '@gpg-bridge/core/socket-type';
 import type { BridgeOptions } from '../bridge-options.ts';
 
 /** The host's agents; one that is absent is not bridged. */
@@ -14,6 +15,8 @@ export interface HostAgents {
 export interface FoundAgents {
   agents: HostAgents;
   warnings: string[];
+  /** Those that were wanted and not found. */
+  missing: SocketType[];
 }
 
 /**
@@ -23,14 +26,15 @@ export interface FoundAgents {
 export async function findHostAgents(options: BridgeOptions, log: LogCallback): Promise<FoundAgents> {
   const agents: HostAgents = {};
   const warnings: string[] = [];
-  const gpg = new HostGpgAgent({ log });
+  const missing: SocketType[] = [];
+  const gpg = new HostGpgAgent({ log, socketPath: options.gpgSocket });
   const ssh = new HostSshAgent({ log, fromGpg: options.sshFromGpg ?? false });
   await Promise.all([
     tryAgent(gpg, options.gpg, (agent) => (agents.gpg = agent)),
     // --ssh-from-gpg alone asks for the ssh-agent, as --ssh does.
     tryAgent(ssh, options.ssh ?? (options.sshFromGpg || undefined), (agent) => (agents.ssh = agent)),
   ]);
-  if (agents.gpg || agents.ssh) return { agents, warnings };
+  if (agents.gpg || agents.ssh) return { agents, warnings, missing };
   throw new BridgeError('NO_HOST_AGENT', {
     what: 'there is nothing to bridge',
     why: warnings.join('; ') || 'both agents were left out',
@@ -50,6 +54,7 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
       const failure = toBridgeError(error, "a host's agent can't be had");
       if (wanted) throw failure;
       warnings.push(`${failure.what}: ${failure.why}`);
+      missing.push(agent instanceof HostGpgAgent ? 'gpg-agent' : 'ssh-agent');
     }
   }
 }

@@ -6,7 +6,7 @@ import { bridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
 import { Manager } from '../manager/manager.ts';
 import { shortKey } from '../terminal/format.ts';
 import { styles } from '../terminal/style.ts';
-import { noBridge, requireNamedBridge } from './bridge-operand.ts';
+import { type NamedBridge, noBridge, requireNamedBridge } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
 
 /** Shows what was asked of the host's keys, and goes on with --follow. A bridge that is over has a log, too. */
@@ -27,13 +27,23 @@ export async function run(command: ParsedCommand): Promise<number> {
   if (!path || !(reader.read() || isOlder)) throw noBridge(named);
   if (document) process.stdout.write(`${JSON.stringify(document)}\n`);
   if (!follow) return 0;
-  const watcher = watch(dirname(path), () => reader.read());
+  const watcher = watch(dirname(path), () => {
+    if (!reader.read()) void followMoved(reader, named);
+  });
   await new Promise<void>((resolve) => {
     process.once('SIGINT', resolve);
     process.once('SIGTERM', resolve);
   });
   watcher.close();
   return 0;
+}
+
+/** A bridge that has turned to another container of the same name takes its log along. */
+async function followMoved(reader: LineReader, { spec, selector }: NamedBridge): Promise<void> {
+  const key = await new Manager().keyOf(spec, selector).catch(() => undefined);
+  if (key === undefined) return;
+  reader.path = bridgeFiles(stateDirectory(), key).log;
+  reader.read();
 }
 
 function describe(line: LogLine): string {
@@ -55,7 +65,7 @@ class LineReader {
   #decoder = new StringDecoder('utf8');
 
   constructor(
-    readonly path: string,
+    public path: string,
     readonly onLine: (line: LogLine) => void,
   ) {}
 

@@ -2,7 +2,7 @@ import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
 import { byteCount, duration, shortKey } from '../terminal/format.ts';
 import { styles } from '../terminal/style.ts';
-import { namedBridge } from './bridge-operand.ts';
+import { namedBridge, otherUsers } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
 
 /** Shows every bridge, or the one to a target. */
@@ -16,6 +16,9 @@ export async function run(command: ParsedCommand): Promise<number> {
   else {
     const to = named ? `to ${named.name} ` : '';
     process.stdout.write(`No bridge ${to}is up. Start one with \`gpg-bridge up NAME\`.\n`);
+  }
+  if (named && !command.flags.json) {
+    process.stdout.write(otherUsers('status', await manager.findAll(named.spec, named.selector), found));
   }
   return 0;
 }
@@ -31,9 +34,10 @@ function describe(status: DaemonStatus): string {
   const state = status.state === 'ready' ? green('up') : yellow(status.state.replaceAll('-', ' '));
   const user = status.options.user ? ` as ${status.options.user}` : '';
   const lines = [
-    `${bold(status.target)}${user}  ${state} for ${duration(status.uptimeSeconds)} ${dim(`(${status.runtime || 'not attached'}, pid ${status.pid})`)}`,
+    `${bold(status.target)}${user}  ${state} for ${duration(status.state === 'ready' ? status.uptimeSeconds : status.stateSeconds)} ${dim(`(${status.runtime || 'not attached'}, pid ${status.pid})`)}`,
     `  sessions  ${sessions.open} open, ${sessions.total} in all; ${byteCount(bytes.toHost)} to the host, ${byteCount(bytes.toTarget)} back`,
   ];
+  if (status.where) lines.push(`  where     ${status.where}`);
   if (last) {
     const ago = duration((Date.now() - Date.parse(last.time)) / 1000);
     const key = last.key ? ` with key ${shortKey(last.key)}` : '';

@@ -21,6 +21,8 @@ export interface BridgeFacts {
   started: string;
   runtime: string;
   sockets: { type: string; path: string }[];
+  /** Where the target is, in words, if its name alone does not say it. */
+  where?: string;
   /** What the person should know: an agent that is missing, private keys that are shadowed. */
   warnings: string[];
   /** What a person types to get to where it can be used, if there is such a thing. */
@@ -34,7 +36,17 @@ export interface DaemonStatus extends BridgeFacts {
   uptimeSeconds: number;
   /** `waiting-for-target` when it was told to wait for the target to come back. */
   state: 'starting' | 'ready' | 'waiting-for-target' | 'ending';
+  /** How long it has been in that state. */
+  stateSeconds: number;
+  /** It goes to whatever has the target's name, with --restart. */
+  followsName: boolean;
+  /** Where the target's name is looked up: an engine's address, a cluster. */
+  place?: string;
+  /** The target's user as what it resolves to; empty for the target's own. */
+  user: string;
   options: BridgeOptions;
+  /** Agents of the host that were wanted and not found when it attached. */
+  missing: string[];
   sessions: { open: number; total: number };
   bytes: { toHost: number; toTarget: number };
   /** The operation that a person has to answer (PIN, touch, passphrase), if there is one. */
@@ -44,12 +56,18 @@ export interface DaemonStatus extends BridgeFacts {
 }
 
 /**
- * What can be asked: its status now, its status once it is ready, to end, or its status if a target that a
- * person named is the one it bridges.
+ * What can be asked: its status now, its status once it is ready, to end, its status if a target that a
+ * person named is the one it bridges, or if a socket in a target is one of its own.
  */
-export type ControlRequest = 'status' | 'ready' | 'stop' | 'confirm';
+export type ControlRequest = 'status' | 'ready' | 'stop' | 'confirm' | 'holds';
 
-const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>(['status', 'ready', 'stop', 'confirm']);
+const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>([
+  'status',
+  'ready',
+  'stop',
+  'confirm',
+  'holds',
+]);
 
 /** Longer than any request: a word, and for `confirm` a target and its environment. */
 const MAX_REQUEST = 16_384;

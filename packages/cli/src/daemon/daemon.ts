@@ -1,19 +1,21 @@
 import { type FSWatcher, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import { launcherCommand } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
-import type { HostAgents } from '../bridge/host-agents.ts';
 import { Journal } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
-import { resolveTarget } from '../targets/resolve.ts';
+import { inHome } from '../targets/home.ts';
+import { locateTarget, resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { type Claim, claim } from './claim.ts';
 import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl } from './control.ts';
+import { findHolder } from './find-holder.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
-import type { BridgeFiles } from './state-dir.ts';
+import { type BridgeFiles, bridgeFiles } from './state-dir.ts';
 
 /** What a daemon is started with. */
 export interface DaemonOptions {
@@ -33,8 +35,8 @@ const QUIET: ReadonlySet<LogLevel> = new Set(['trace', 'debug']);
  * watch over the target. `run` resolves when it is over.
  */
 export class Daemon {
-  readonly #target: Target;
-  readonly #files: BridgeFiles;
+  #target: Target;
+  #files: BridgeFiles;
   readonly #options: BridgeOptions;
   readonly #verbose: boolean;
   readonly #echo: (line: string) => void;
@@ -43,9 +45,12 @@ export class Daemon {
   readonly #started = new Date();
   readonly #ending = new AbortController();
   #state: DaemonStatus['state'] = 'starting';
+  #stateSince = Date.now();
+  #control: Claim | undefined;
+  #place: FSWatcher | undefined;
   #bridge: Bridge | undefined;
-  #agents: Promise<HostAgents> | undefined;
   #agentWarnings: readonly string[] = [];
+  #missing: readonly string[] = [];
   /** Totals of earlier bridges of this daemon, from before it attached again. */
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
   #lastError: string | null = null;
@@ -63,17 +68,12 @@ export class Daemon {
 
   /** Attaches, calls `ready`, and stays until it is told to end or the target goes away. */
   async run(ready: (status: DaemonStatus) => void): Promise<void> {
-    const control = await claim(this.#files.control, (socket) =>
-      serveControl(socket, (request, argument) => this.#answer(request, argument)),
-    );
-    if (!control) throw alreadyRunning(this.#target);
-    const place = this.#watchPlace(control);
+    await this.#claim(this.#files);
     try {
       this.#writePid();
-      await this.#attach(control, ready);
+      await this.#attach(ready);
     } finally {
-      place?.close();
-      this.#leave(control);
+      this.#leave();
     }
   }
 
@@ -83,10 +83,31 @@ export class Daemon {
     this.#ending.abort();
   }
 
-  async #attach(control: Claim, ready: (status: DaemonStatus) => void): Promise<void> {
+  /** Takes the control socket of these files, and lets go of the one it had. */
+  async #claim(files: BridgeFiles): Promise<void> {
+    const control = await claim(files.control, (socket) =>
+      serveControl(socket, (request, argument) => this.#answer(request, argument)),
+    );
+    if (!control) throw alreadyRunning(this.#target);
+    const before = { control: this.#control, files: this.#files };
+    this.#control = control;
+    this.#files = files;
+    this.#place?.close();
+    this.#place = this.#watchPlace(control);
+    if (before.control) this.#release(before.control, before.files);
+  }
+
+  #enter(state: DaemonStatus['state']): void {
+    if (state !== this.#state) this.#stateSince = Date.now();
+    this.#state = state;
+  }
+
+  async #attach(ready: (status: DaemonStatus) => void): Promise<void> {
     for (let attempt = 0; !this.#ending.signal.aborted; attempt++) {
-      if (!control.holds()) throw alreadyRunning(this.#target);
+      if (!this.#control?.holds()) throw alreadyRunning(this.#target);
+      const isFirst = this.#state === 'starting';
       try {
+        if (!isFirst) await this.#follow();
         const over = await this.#bridgeOnce(() => {
           attempt = 0;
           ready(this.#status());
@@ -98,32 +119,56 @@ export class Daemon {
         this.#lastError = failure.message;
         this.#log.say(failure.message, 'error');
         // --restart waits for a target that was bridged once, not for one that never was.
-        if (this.#state === 'starting' || !this.#options.restart) throw failure;
+        if (isFirst || !this.#options.restart || failure.code === 'BRIDGE_EXISTS') throw failure;
       }
-      this.#state = 'waiting-for-target';
+      this.#enter('waiting-for-target');
       await this.#target.comesBack(attempt, this.#ending.signal).catch((error: unknown) => {
         if (!this.#ending.signal.aborted) throw error; // the target never comes back
       });
     }
   }
 
+  /** Turns to what the person's name for the target leads to by now. */
+  async #follow(): Promise<void> {
+    const latest = await this.#target.latest?.();
+    if (!latest) return;
+    const [key, before] = [bridgeKey(latest), bridgeKey(this.#target)];
+    if (key === before) {
+      this.#target = latest;
+      return;
+    }
+    this.#say(`${latest.name} is another one now: ${latest.id}, no longer ${this.#target.id}`, 'warn');
+    const directory = dirname(this.#files.control);
+    const isNamedByKey = bridgeFiles(directory, before).control === this.#files.control;
+    this.#target = latest;
+    if (!isNamedByKey) return; // a person chose the names of the files
+    const files = bridgeFiles(directory, key);
+    await this.#claim(files);
+    this.#log.moveTo(files.log);
+    this.#mendPid();
+  }
+
   /** Attaches once, and serves until that bridge ends; resolves with why it did. */
   async #bridgeOnce(ready: () => void): Promise<string> {
     await this.#target.check();
-    const launched = await this.#target.exec(launcherCommand(this.#options.runtime));
+    const launcher = inHome(this.#options.home, launcherCommand(this.#options.runtime));
+    const launched = await this.#target.exec(launcher);
     const { Bridge, findHostAgents } = await import('./late-modules.ts');
-    this.#agents ??= findHostAgents(this.#options, this.#say).then(({ agents, warnings }) => {
-      this.#agentWarnings = warnings;
-      return agents;
+    // Looked for at every attachment: one that was missing may be there by now.
+    const agents = findHostAgents(this.#options, this.#say).then((found) => {
+      this.#agentWarnings = found.warnings;
+      this.#missing = found.missing;
+      return found.agents;
     });
     const bridge = await Bridge.start({
       target: this.#target,
       launched,
-      agents: this.#agents,
+      agents,
       sshKeys: this.#options.sshKeys,
       ...(this.#options.gpg === false ? {} : { keys: this.#options.keys ?? 'pairs' }),
       runtime: this.#options.runtime,
       takeover: this.#options.takeover,
+      holderOf: (socket) => findHolder(this.#files.control, socket),
       journal: this.#journal,
       log: this.#say,
       signal: this.#ending.signal,
@@ -139,7 +184,8 @@ export class Daemon {
     const watching = this.#target.watch(end).catch(() => () => {});
     try {
       this.#bridge = bridge;
-      this.#state = 'ready';
+      this.#enter('ready');
+      this.#lastError = null;
       this.#say(
         `bridged ${this.#target.name}: ${bridge.info.sockets.map(({ path }) => path).join(', ')}`,
         'info',
@@ -149,7 +195,7 @@ export class Daemon {
       const why = await over;
       const isAsked = this.#ending.signal.aborted;
       // Set before `bridge.stop`, which takes time: an `up` that comes meanwhile must not reuse this bridge.
-      this.#state = isAsked || !this.#options.restart ? 'ending' : 'waiting-for-target';
+      this.#enter(isAsked || !this.#options.restart ? 'ending' : 'waiting-for-target');
       this.#lastError = isAsked ? this.#lastError : why;
       this.#say(`the bridge is over: ${why}`, 'info');
       return why;
@@ -167,6 +213,7 @@ export class Daemon {
 
   async #answer(request: ControlRequest, argument: unknown): Promise<unknown> {
     if (request === 'confirm' && !(await this.#isNamed(argument as NamedTarget))) return undefined;
+    if (request === 'holds' && !(await this.#bridge?.holds(argument as SocketIdentity))) return undefined;
     if (readPid(this.#files.pid) !== process.pid) this.#mendPid();
     if (request === 'stop') setImmediate(() => this.end('it was asked to'));
     if (request === 'ready' && this.#state !== 'ready') {
@@ -177,9 +224,11 @@ export class Daemon {
 
   /** Whether what a person named, looked up with that person's environment, is this bridge's target and runs. */
   async #isNamed({ spec, user, env }: NamedTarget): Promise<boolean> {
-    if (!matchesTarget(this.#status(), spec, user)) return false;
     try {
-      const target = await resolveTarget(spec, { user, env: { ...process.env, ...env } });
+      const surroundings = { ...process.env, ...env };
+      const named = await locateTarget(spec, { env: surroundings });
+      if (named ? !matchesTarget(this.#status(), named) : spec !== this.#target.name) return false;
+      const target = await resolveTarget(spec, { user, env: surroundings });
       await target.check();
       return bridgeKey(target) === bridgeKey(this.#target);
     } catch {
@@ -197,11 +246,17 @@ export class Daemon {
       started: this.#started.toISOString(),
       uptimeSeconds: Math.floor((Date.now() - this.#started.getTime()) / 1000),
       state: this.#state,
+      stateSeconds: Math.floor((Date.now() - this.#stateSince) / 1000),
+      ...(this.#target.place === undefined ? {} : { place: this.#target.place }),
+      ...(this.#target.where === undefined ? {} : { where: this.#target.where }),
+      user: this.#target.user,
+      followsName: this.#target.byName ?? false,
       runtime: this.#bridge?.info.runtime ?? '',
       sockets: [...(this.#bridge?.info.sockets ?? [])],
       warnings: [...this.#agentWarnings, ...(this.#bridge?.info.warnings ?? [])],
       ...(this.#target.shell ? { shell: this.#target.shell } : {}),
       options: this.#options,
+      missing: [...this.#missing],
       sessions: {
         open: stats?.streams.open ?? 0,
         total: this.#before.sessions + (stats?.streams.total ?? 0),
@@ -247,9 +302,15 @@ export class Daemon {
     writeFileSync(this.#files.pid, `${process.pid}\n`, { mode: 0o600 });
   }
 
-  /** Puts away what this daemon made; a PID file that another one wrote stays. */
-  #leave(control: Claim): void {
-    if (readPid(this.#files.pid) === process.pid) rmSync(this.#files.pid, { force: true });
+  /** Puts away what this daemon made. */
+  #leave(): void {
+    this.#place?.close();
+    if (this.#control) this.#release(this.#control, this.#files);
+  }
+
+  /** Removes the files that go with a control socket; a PID file that another daemon wrote stays. */
+  #release(control: Claim, files: BridgeFiles): void {
+    if (readPid(files.pid) === process.pid) rmSync(files.pid, { force: true });
     control.release();
   }
 }
@@ -265,7 +326,7 @@ function readPid(path: string): number | undefined {
 }
 
 function alreadyRunning(target: Target): BridgeError {
-  return new BridgeError('DAEMON_FAILED', {
+  return new BridgeError('BRIDGE_EXISTS', {
     what: `can't start a bridge to ${target.name}`,
     why: 'another one runs already',
     fix: 'Use that one, or end it with `gpg-bridge down`.',

@@ -32,7 +32,7 @@ export class LogFile {
   #leftOut = 0;
 
   constructor(
-    readonly path: string,
+    public path: string,
     now = Date.now,
   ) {
     this.#now = now;
@@ -53,6 +53,16 @@ export class LogFile {
     } catch {
       // The log itself can't be written, so there is no place to report it.
     }
+  }
+
+  /** Goes on at another path, with what was written so far. */
+  moveTo(path: string): void {
+    try {
+      renameSync(this.path, path);
+    } catch {
+      this.#size = statSync(path, { throwIfNoEntry: false })?.size ?? 0; // somebody removed it
+    }
+    this.path = path;
   }
 
   /** Appends words for a person, unless there have been far too many. */

@@ -1,6 +1,7 @@
 import { rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
+import { type BridgeOptions, type BridgeSelector, withHostAgents } from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import { askDaemon, type ControlRequest, type DaemonStatus, type NamedTarget } from '../daemon/control.ts';
 import { matchesTarget } from '../daemon/match-target.ts';
@@ -12,7 +13,7 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
-import { resolveTarget } from '../targets/resolve.ts';
+import { type LocatedName, locateTarget, resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import type { BridgeInfo, SocketBridgeManager } from './types.ts';
 
@@ -40,6 +41,10 @@ const ENGINE_VARIABLES = [
   'HOME',
   'PATH',
 ] as const;
+/** Targets that depend on nothing else: containers, and local homes by an absolute path. */
+const CONFIRMED_KINDS = /^(?:local:\/|docker:|podman:|(?![a-z0-9]+:))/;
+/** An engine or a cluster that does not answer must not keep a person from ending a bridge. */
+const LOOK_UP_TIMEOUT_MS = 5_000;
 /** After this the target is resolved here instead, however long a slow engine takes. */
 const CONFIRM_TIMEOUT_MS = 2_000;
 /** As long as a daemon itself waits for a slow target. */
@@ -62,28 +67,32 @@ export class Manager implements SocketBridgeManager {
   }
 
   /** Makes sure that a bridge with these options runs; returns when it is ready. */
-  async ensureBridge(spec: string | undefined, options: BridgeOptions = {}): Promise<BridgeInfo> {
+  async ensureBridge(spec: string | undefined, wanted: BridgeOptions = {}): Promise<BridgeInfo> {
+    const options = withHostAgents(wanted, process.env);
     const confirmed = await this.#confirmed(spec, options);
     if (confirmed) return infoOf(confirmed, { reused: true, restarted: false });
     const target = await resolveTarget(spec, options);
     await target.check();
     const files = bridgeFiles(this.#directory, bridgeKey(target));
-    let running = await runningDaemon(files, target);
-    if (running && isUsable(running, options)) return this.#reuse(files, target, running);
+    let running = await this.#running(files, target);
+    if (running && (await isUsable(running, options))) return this.#reuse(target, running);
     ensureStateDirectory(this.#directory);
     const lock = await this.#lock(files.lock);
     try {
       // Somebody else may have started it while we waited.
-      running = await runningDaemon(files, target);
-      if (running && isUsable(running, options)) return await this.#reuse(files, target, running);
+      running = await this.#running(files, target);
+      if (running && (await isUsable(running, options))) return await this.#reuse(target, running);
       const restarted = running !== undefined && running.state !== 'ending';
       if (restarted) this.#progress(`restarting the bridge to ${target.name} with other options`);
-      if (running) await stopDaemon(files);
+      if (running) await stopDaemon(bridgeFiles(this.#directory, running.key));
       this.#progress(`connecting to ${target.name}`);
       removeLeftovers(files);
       // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
       const { spawnDaemon } = await import('./spawn-daemon.ts');
-      const status = await spawnDaemon(target, files, options, this.#program, this.#signal);
+      // An ssh-agent that this environment does not name stays the one that another named.
+      const { sshAuthSock = running?.options.sshAuthSock } = options;
+      const kept = sshAuthSock === undefined || options.ssh === false ? options : { ...options, sshAuthSock };
+      const status = await spawnDaemon(target, files, kept, this.#program, this.#signal);
       return infoOf(status, { reused: false, restarted });
     } finally {
       lock.release();
@@ -119,20 +128,28 @@ export class Manager implements SocketBridgeManager {
   }
 
   /**
-   * The running bridge to a target. One that runs is found by the name it has, without asking an engine
-   * that may have stopped or forgotten the container.
+   * The running bridge to a target. Where that can't be looked up, because the engine has stopped, the container
+   * was removed or the cluster does not answer, a bridge is found by the name it has in that same place.
    */
   async find(spec: string | undefined, selector: BridgeSelector = {}): Promise<DaemonStatus | undefined> {
-    const named = await this.#named(spec, selector);
-    if (named) return named;
     const target = await resolveKnown(spec, selector);
-    return target && runningDaemon(bridgeFiles(this.#directory, bridgeKey(target)), target);
+    const running = target && (await runningDaemon(bridgeFiles(this.#directory, bridgeKey(target)), target));
+    if (running) return running;
+    const named = (await this.#named(spec, selector, target)).filter(
+      ({ user, options }) => user === target?.user || (options.user ?? '') === (selector.user ?? ''),
+    );
+    return named.length === 1 ? named[0] : undefined;
+  }
+
+  /** The running bridges to a target, whoever their user is. */
+  async findAll(spec: string | undefined, selector: BridgeSelector = {}): Promise<DaemonStatus[]> {
+    return this.#named(spec, selector, await resolveKnown(spec, selector));
   }
 
   /** The key that the files of a target's bridge are named after, whether it runs or not. */
   async keyOf(spec: string | undefined, selector: BridgeSelector = {}): Promise<string | undefined> {
-    const named = await this.#named(spec, selector);
-    if (named) return named.key;
+    const running = await this.find(spec, selector);
+    if (running) return running.key;
     const target = await resolveKnown(spec, selector);
     return target && bridgeKey(target);
   }
@@ -152,11 +169,18 @@ export class Manager implements SocketBridgeManager {
     return answers.filter((status) => status !== undefined);
   }
 
-  async #named(spec: string | undefined, selector: BridgeSelector): Promise<DaemonStatus | undefined> {
-    const named = (await this.list()).filter((status) =>
-      matchesTarget(status, spec ?? selector.exec ?? '', selector.user),
+  /** The bridges to a target, found by its ID if it is known, and else by its name. */
+  async #named(
+    spec: string | undefined,
+    selector: BridgeSelector,
+    target: Target | undefined,
+  ): Promise<DaemonStatus[]> {
+    const located = await locateKnown(spec, selector);
+    const found = (await this.list()).filter(
+      (status) =>
+        (target !== undefined && isSameTarget(status, target)) || (located && matchesTarget(status, located)),
     );
-    return named.length === 1 ? named[0] : undefined;
+    return found;
   }
 
   /**
@@ -164,20 +188,41 @@ export class Manager implements SocketBridgeManager {
    * The daemon does the looking up because it has the code for that loaded already.
    */
   async #confirmed(spec: string | undefined, options: BridgeOptions): Promise<DaemonStatus | undefined> {
-    // A relative path, and maybe a command, depends on the working directory, which the daemon does not share.
-    if (spec === undefined || options.exec !== undefined || /^local:(?!\/)/.test(spec)) return undefined;
+    // A relative path, and maybe a command, depends on the working directory, which the daemon does not share; what
+    // ssh and kubectl say depends on a person's whole environment.
+    if (spec === undefined || options.exec !== undefined || !CONFIRMED_KINDS.test(spec)) return undefined;
     const env = Object.fromEntries(ENGINE_VARIABLES.map((name) => [name, process.env[name] ?? '']));
     const asked: NamedTarget = { spec, user: options.user, env };
     const [status, another] = await this.#askAll('confirm', CONFIRM_TIMEOUT_MS, asked);
     if (!status || another) return undefined;
-    return status.state === 'ready' && sameOptions(status.options, options) ? status : undefined;
+    return status.state === 'ready' && (await isUsable(status, options)) ? status : undefined;
   }
 
-  async #reuse(files: BridgeFiles, target: Target, running: DaemonStatus): Promise<BridgeInfo> {
+  /** The bridge to a target, or one that follows the name by which it is meant and has not got there yet. */
+  async #running(files: BridgeFiles, target: Target): Promise<DaemonStatus | undefined> {
+    const running = await runningDaemon(files, target);
+    if (running || !target.byName) return running;
+    return (await this.list()).find(
+      ({ followsName, options, state, key, target: name, place, user }) =>
+        followsName &&
+        (target.kind === 'k8s' || (options.restart && state === 'waiting-for-target')) &&
+        key.startsWith(`${target.kind}\n`) &&
+        name === target.name &&
+        place === target.place &&
+        user === target.user,
+    );
+  }
+
+  async #reuse(target: Target, running: DaemonStatus): Promise<BridgeInfo> {
     const how = { reused: true, restarted: false };
     if (running.state === 'ready') return infoOf(running, how);
     this.#progress(`waiting for the bridge to ${target.name}`);
-    const status = await askDaemon(files.control, 'ready', READY_TIMEOUT_MS);
+    const files = bridgeFiles(this.#directory, running.key);
+    // One that turns to another container of its name lets go of its first control socket, and takes the target's.
+    const there = bridgeFiles(this.#directory, bridgeKey(target));
+    const status =
+      (await askDaemon(files.control, 'ready', READY_TIMEOUT_MS)) ??
+      (await askDaemon(there.control, 'ready', READY_TIMEOUT_MS));
     if (status) return infoOf(status, how);
     throw new BridgeError('DAEMON_FAILED', {
       what: `the bridge to ${target.name} ended`,
@@ -196,14 +241,34 @@ export class Manager implements SocketBridgeManager {
   }
 }
 
-/** The target; undefined if it does not exist or its engine can't be reached. */
+/** The target; undefined if it does not exist, or its engine or cluster can't be reached. */
 async function resolveKnown(spec: string | undefined, selector: BridgeSelector): Promise<Target | undefined> {
+  let late: NodeJS.Timeout | undefined;
+  const patience = new Promise<undefined>((resolve) => {
+    late = setTimeout(() => resolve(undefined), LOOK_UP_TIMEOUT_MS);
+  });
+  return Promise.race([orUnknown(() => resolveTarget(spec, selector)), patience]).finally(() =>
+    clearTimeout(late),
+  );
+}
+
+function locateKnown(spec: string | undefined, { exec }: BridgeSelector): Promise<LocatedName | undefined> {
+  return orUnknown(() => locateTarget(spec, { exec }));
+}
+
+async function orUnknown<T>(look: () => Promise<T>): Promise<T | undefined> {
   try {
-    return await resolveTarget(spec, selector);
+    return await look();
   } catch (error) {
     if (error instanceof BridgeError && error.exitStatus === 3) return undefined;
     throw error;
   }
+}
+
+/** Whether a bridge goes to this target, whoever its user is. */
+function isSameTarget({ key }: DaemonStatus, target: Target): boolean {
+  const withoutUser = (text: string) => text.slice(0, text.lastIndexOf('\n'));
+  return withoutUser(key) === withoutUser(bridgeKey(target));
 }
 
 /** The daemon behind a control socket, if it is alive and really is this target's. */
@@ -224,25 +289,49 @@ function removeLeftovers(files: BridgeFiles): void {
   rmSync(files.pid, { force: true });
 }
 
-/** Whether a daemon's bridge is not about to end, and has the wanted options. */
-function isUsable(running: DaemonStatus, options: BridgeOptions): boolean {
-  return running.state !== 'ending' && sameOptions(running.options, options);
+/** Whether a daemon's bridge is not about to end, has the wanted options, and lacks no agent that could be had. */
+async function isUsable(running: DaemonStatus, options: BridgeOptions): Promise<boolean> {
+  if (running.state === 'ending' || !sameOptions(running.options, options)) return false;
+  const { sshAuthSock } = options;
+  const lacksSsh = running.state === 'ready' && running.missing.includes('ssh-agent');
+  return !(lacksSsh && sshAuthSock !== undefined && (await isListening(sshAuthSock)));
 }
 
-/** Whether two sets of options make the same bridge; a target's name is not among them. */
-function sameOptions(a: BridgeOptions, b: BridgeOptions): boolean {
-  return normal(a) === normal(b);
+function isListening(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path, () => settle(true));
+    socket.on('error', () => settle(false));
+    const settle = (listens: boolean) => {
+      socket.destroy();
+      resolve(listens);
+    };
+  });
+}
+
+/** Whether a bridge is what is wanted; what says which bridge is meant is not among the options. */
+function sameOptions(present: BridgeOptions, wanted: BridgeOptions): boolean {
+  // Without SSH_AUTH_SOCK nothing is said about the ssh-agent; without GNUPGHOME, GnuPG's own home is meant.
+  const { sshAuthSock = present.sshAuthSock } = wanted;
+  return normal(present) === normal({ ...wanted, ...(sshAuthSock === undefined ? {} : { sshAuthSock }) });
 }
 
 function normal(options: BridgeOptions): string {
-  const { keys = 'pairs', sshKeys = [], takeover: _takeover, ...rest } = options;
-  const entries = Object.entries({ ...rest, keys, sshKeys: [...sshKeys].sort() });
+  const { keys = 'pairs', sshKeys = [], takeover: _takeover, user: _user, exec: _exec, ...rest } = options;
+  const { sshAuthSock, ...others } = rest;
+  const usesSshAuthSock = options.ssh !== false && !options.sshFromGpg;
+  const entries = Object.entries({
+    ...others,
+    keys,
+    sshKeys: [...sshKeys].sort(),
+    sshAuthSock: usesSshAuthSock ? sshAuthSock : undefined,
+  });
   return JSON.stringify(
     entries.filter(([, value]) => value !== undefined).sort(([x], [y]) => (x < y ? -1 : 1)),
   );
 }
 
 function infoOf(status: DaemonStatus, how: Pick<BridgeInfo, 'reused' | 'restarted'>): BridgeInfo {
-  const { target, id, pid, started, runtime, sockets, warnings, shell } = status;
-  return { target, id, pid, started, runtime, sockets, warnings, ...(shell ? { shell } : {}), ...how };
+  const { target, id, pid, started, runtime, sockets, warnings, shell, where } = status;
+  const facts = { target, id, pid, started, runtime, sockets, warnings };
+  return { ...facts, ...(shell ? { shell } : {}), ...(where ? { where } : {}), ...how };
 }

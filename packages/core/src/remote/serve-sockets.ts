@@ -1,5 +1,5 @@
 import { join } from 'node:path/posix';
-import { type BridgeError, toBridgeError } from '../errors.ts';
+import { BridgeError, toBridgeError } from '../errors.ts';
 import type { SocketIdentity } from '../fs/socket-identity.ts';
 import { splitKeyring } from '../gnupg/split-keyring.ts';
 import type { LogCallback } from '../log.ts';
@@ -22,6 +22,8 @@ export interface SocketSetup {
   hostSockets?: readonly SocketIdentity[] | undefined;
   /** The directory of the ssh socket, if it is not ~/.ssh. */
   sshDirectory?: string | undefined;
+  /** Says whose a socket is, if it is known here: another bridge's, in words. */
+  holderOf?: ((socket: SocketIdentity) => Promise<string | undefined>) | undefined;
   probeTimeoutMs?: number | undefined;
   backlog?: number | undefined;
   log: LogCallback;
@@ -80,7 +82,8 @@ export async function serveSockets(operations: TargetOperations, setup: SocketSe
 
 async function serveSsh(operations: TargetOperations, setup: SocketSetup, log: LogCallback): Promise<string> {
   const path = join(setup.sshDirectory ?? join(operations.facts.home, '.ssh'), 'agent.sock');
-  await keepPath(operations, keepOptions(operations, setup, 'ssh-agent', path, log));
+  const options = keepOptions(operations, setup, 'ssh-agent', path, log);
+  await orSayHolder(operations, setup, path, () => keepPath(operations, options));
   return path;
 }
 
@@ -99,7 +102,9 @@ async function serveGpg(
     lookAtPath(operations, { ...options, timeoutMs: options.probeTimeoutMs ?? PROBE_TIMEOUT_MS }),
     hasPrivateKeys(operations, home),
   ]);
-  refuseIfTaken(look.finding, { path, takeover: options.takeover ?? false });
+  await orSayHolder(operations, setup, path, async () =>
+    refuseIfTaken(look.finding, { path, takeover: options.takeover ?? false }),
+  );
   if (hasOwnKeys) log(`the private keys in ${home} can't be used while the bridge is up`, 'warn');
   const { keys, trust } = (await setup.keys) ?? { keys: Buffer.alloc(0), trust: [] };
   const [first, rest] = splitKeyring(keys, FIRST_KEYS_BYTES);
@@ -107,6 +112,31 @@ async function serveGpg(
   if (first.length > 0) await importPart(first);
   await keepPath(operations, options, look);
   return { path, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
+}
+
+/** Says whose the socket is that stands in the way, if that is known: two targets may have one home. */
+async function orSayHolder(
+  operations: TargetOperations,
+  { holderOf }: SocketSetup,
+  path: string,
+  step: () => Promise<unknown>,
+): Promise<void> {
+  try {
+    await step();
+  } catch (error) {
+    if (!(error instanceof BridgeError) || error.code !== 'SOCKET_HELD_BY_FORWARD' || !holderOf) throw error;
+    const { boot } = operations.facts;
+    const socket = await operations.lstat(path);
+    const holder =
+      socket && (await holderOf({ ...socket.identity, ...(boot === undefined ? {} : { boot }) }));
+    if (!holder) throw error;
+    throw new BridgeError(error.code, {
+      what: error.what,
+      why: `${holder} listens there, so both have the same home and signing may already work here`,
+      fix: 'Use that one, end it first, or start with --takeover to take its place.',
+      cause: error,
+    });
+  }
 }
 
 function keepOptions(
