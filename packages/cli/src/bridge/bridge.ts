@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { ofKernel, type SocketIdentity, sameIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
+import { type TargetUse, unrecordedUse } from '@gpg-bridge/core/host/key-use-rules';
 import { exportPublicKeys } from '@gpg-bridge/core/host/public-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
@@ -14,6 +15,7 @@ import { printable } from '@gpg-bridge/core/text/escape';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
 import type { Target } from '../targets/target.ts';
+import { ConnectionLimit } from './connection-limit.ts';
 import { serveGpgStream } from './gpg-session.ts';
 import type { HostAgents } from './host-agents.ts';
 import type { Journal } from './journal.ts';
@@ -36,6 +38,8 @@ export interface BridgeParts {
   takeover?: boolean | undefined;
   /** Says whose a socket in the target is, if another bridge's. */
   holderOf?: ((socket: SocketIdentity) => Promise<string | undefined>) | undefined;
+  /** What the target may use keys for, and where that is recorded; everything, and nowhere, if not given. */
+  use?: TargetUse | undefined;
   journal: Journal;
   log: LogCallback;
   /** Gives up on a bridge that is not ready yet. */
@@ -139,7 +143,7 @@ async function within(timeoutMs: number, something: Promise<unknown>): Promise<v
 async function serveTarget(
   { exec, runtime, stderr }: StartedServer,
   host: HostSide,
-  { target, journal, log, sshKeys, takeover, holderOf, signal }: BridgeParts,
+  { target, use, journal, log, sshKeys, takeover, holderOf, signal }: BridgeParts,
 ): Promise<{ muxer: HostMuxer; info: BridgeInfo; holds: Bridge['holds'] }> {
   const muxer = new HostMuxer({ input: exec.stdout, output: exec.stdin });
   let ended: BridgeError | undefined;
@@ -156,9 +160,12 @@ async function serveTarget(
   signal?.addEventListener('abort', giveUp);
   try {
     const { gpg, ssh } = await host.agents;
+    const shared = { use: use ?? unrecordedUse(), journal, log };
+    const gpgService = gpg && { ...shared, agent: gpg, connections: new ConnectionLimit() };
+    const sshService = ssh && { ...shared, agent: ssh, connections: new ConnectionLimit(), keys: sshKeys };
     muxer.on('stream', (stream, socketType) => {
-      if (socketType === 'gpg-agent' && gpg) serveGpgStream(stream, gpg, journal, log);
-      else if (socketType === 'ssh-agent' && ssh) void serveSshStream(stream, ssh, sshKeys, journal, log);
+      if (socketType === 'gpg-agent' && gpgService) serveGpgStream(stream, gpgService);
+      else if (socketType === 'ssh-agent' && sshService) serveSshStream(stream, sshService);
       else stream.discard();
     });
     const operations = new WireOperations(muxer, await ready);

@@ -34,6 +34,11 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
     // --ssh-from-gpg alone asks for the ssh-agent, as --ssh does.
     tryAgent(ssh, options.ssh ?? (options.sshFromGpg || undefined), (agent) => (agents.ssh = agent)),
   ]);
+  const bound = (await agents.ssh?.boundKeys().catch(() => 0)) ?? 0;
+  if (bound > 0) {
+    const keys = bound === 1 ? '1 SSH key is' : `${bound} SSH keys are`;
+    warnings.push(`${keys} bound to destinations (ssh-add -h) and not offered over a bridge`);
+  }
   if (agents.gpg || agents.ssh) return { agents, warnings, missing };
   throw new BridgeError('NO_HOST_AGENT', {
     what: 'there is nothing to bridge',

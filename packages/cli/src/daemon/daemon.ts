@@ -2,6 +2,9 @@ import { type FSWatcher, readFileSync, rmSync, watch, writeFileSync } from 'node
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
+import type { KeyUseRecord } from '@gpg-bridge/core/host/key-use-record';
+import type { TargetUse } from '@gpg-bridge/core/host/key-use-rules';
+import { PromptPace } from '@gpg-bridge/core/host/prompt-pace';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import { launcherCommand } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
@@ -15,7 +18,14 @@ import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl 
 import { findHolder } from './find-holder.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
-import { type BridgeFiles, bridgeFiles } from './state-dir.ts';
+import {
+  type BridgeFiles,
+  bridgeFiles,
+  ensureStateDirectory,
+  recordDirectory,
+  useRecordPath,
+} from './state-dir.ts';
+import { UseRecordFile } from './use-record-file.ts';
 
 /** What a daemon is started with. */
 export interface DaemonOptions {
@@ -41,6 +51,7 @@ export class Daemon {
   readonly #verbose: boolean;
   readonly #echo: (line: string) => void;
   readonly #log: LogFile;
+  readonly #use: TargetUse;
   readonly #journal: Journal;
   readonly #started = new Date();
   readonly #ending = new AbortController();
@@ -63,7 +74,24 @@ export class Daemon {
     this.#verbose = verbose;
     this.#echo = echo;
     this.#log = new LogFile(files.log);
-    this.#journal = new Journal((entry) => this.#log.append(entry));
+    this.#journal = new Journal((entry) => this.#log.appendLimited(entry));
+    this.#use = { limits: {}, pace: new PromptPace(), record: this.#openRecord() };
+  }
+
+  /** Without a record nothing is signed or decrypted; everything else works, and says why. */
+  #openRecord(): KeyUseRecord {
+    try {
+      ensureStateDirectory(recordDirectory());
+      return new UseRecordFile(useRecordPath(this.#files), this.#target.name);
+    } catch (error) {
+      const failure = toBridgeError(error, "the record of key uses can't be opened");
+      this.#log.say(failure.message, 'error');
+      return {
+        begin() {
+          throw failure;
+        },
+      };
+    }
   }
 
   /** Attaches, calls `ready`, and stays until it is told to end or the target goes away. */
@@ -169,6 +197,7 @@ export class Daemon {
       runtime: this.#options.runtime,
       takeover: this.#options.takeover,
       holderOf: (socket) => findHolder(this.#files.control, socket),
+      use: this.#use,
       journal: this.#journal,
       log: this.#say,
       signal: this.#ending.signal,

@@ -67,6 +67,11 @@ export class LogFile {
 
   /** Appends words for a person, unless there have been far too many. */
   say(message: string, level: LogLevel): void {
+    this.appendLimited({ time: new Date(this.#now()).toISOString(), level, message });
+  }
+
+  /** Appends a line that a target can cause, unless there have been far too many of these. */
+  appendLimited(line: LogLine): void {
     const now = this.#now();
     const seconds = Math.max(0, now - this.#allowedAt) / 1_000;
     this.#allowed = Math.min(MESSAGES_AT_ONCE, this.#allowed + seconds * MESSAGES_PER_SECOND);
@@ -76,11 +81,11 @@ export class LogFile {
       return;
     }
     this.#allowed--;
-    const time = new Date(now).toISOString();
     if (this.#leftOut > 0) {
-      this.append({ time, level: 'warn', message: `${this.#leftOut} lines were left out: too many came` });
+      const message = `${this.#leftOut} lines were left out: too many came`;
+      this.append({ time: line.time, level: 'warn', message });
       this.#leftOut = 0;
     }
-    this.append({ time, level, message });
+    this.append(line);
   }
 }

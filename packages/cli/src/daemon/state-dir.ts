@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 
 /** The files of one bridge. */
@@ -13,7 +13,7 @@ export interface BridgeFiles {
 }
 
 /** Names of a bridge's files, and of the temporary ones beside them. */
-const OWN_NAME = /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock)(?:\.[x1])?|\.[0-9a-z]{1,8})$/;
+const OWN_NAME = /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock|uses)(?:\.(?:[x1]|new))?|\.[0-9a-z]{1,9})$/;
 /** Other programs may have sockets in the same directory: only these are connected to. */
 const CONTROL_NAME = /^[0-9a-f]{16}\.sock$/;
 /** Bytes of a socket's path on macOS, which has the fewest; the longest name here is `HASH.lock.x`. */
@@ -25,6 +25,19 @@ export function stateDirectory(env: NodeJS.ProcessEnv = process.env): string {
   if (env.GPG_BRIDGE_STATE_DIR) return resolve(env.GPG_BRIDGE_STATE_DIR);
   if (env.XDG_RUNTIME_DIR) return resolve(env.XDG_RUNTIME_DIR, 'gpg-bridge');
   return resolve(env.XDG_STATE_HOME || join(env.HOME || homedir(), '.local', 'state'), 'gpg-bridge');
+}
+
+/** Where the record of key uses is, which outlives the login: not in the runtime directory. */
+export function recordDirectory(env: NodeJS.ProcessEnv = process.env): string {
+  const { GPG_BRIDGE_STATE_DIR, XDG_STATE_HOME, HOME } = env;
+  return GPG_BRIDGE_STATE_DIR
+    ? resolve(GPG_BRIDGE_STATE_DIR)
+    : resolve(XDG_STATE_HOME || join(HOME || homedir(), '.local', 'state'), 'gpg-bridge');
+}
+
+/** The record of what keys were used for over the bridge with these files. */
+export function useRecordPath(files: BridgeFiles): string {
+  return join(recordDirectory(), `${basename(files.pid, '.pid')}.uses`);
 }
 
 /**

@@ -16,6 +16,7 @@ import type { KeyUse, KeyUseRecord, RecordedUse } from '@gpg-bridge/core/host/ke
 export interface RecordedLine {
   /** ISO time at which it began. */
   time: string;
+  target: string;
   session: number | string;
   command: string;
   key?: string;
@@ -49,6 +50,8 @@ export class UseRecordFile implements KeyUseRecord {
 
   constructor(
     readonly path: string,
+    /** As a person names it. */
+    private readonly target: string,
     { maxBytes = MAX_BYTES, now = Date.now }: { maxBytes?: number; now?: () => number } = {},
   ) {
     this.#maxBytes = maxBytes;
@@ -95,6 +98,7 @@ export class UseRecordFile implements KeyUseRecord {
   #append({ time, session, command, key }: KeyUse, outcome: string, durationMs: number): Line {
     const head = JSON.stringify({
       time: new Date(time).toISOString(),
+      target: this.target,
       session,
       command,
       ...(key === undefined ? {} : { key }),

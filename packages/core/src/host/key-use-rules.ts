@@ -4,8 +4,8 @@ import type { Operation, PendingOperation } from '../assuan/operation.ts';
 import { usesPrivateKey } from '../assuan/private-key-commands.ts';
 import { errLine } from '../assuan/unavailable-agent.ts';
 import { toBridgeError } from '../errors.ts';
-import type { KeyUseRecord, RecordedUse } from './key-use-record.ts';
-import type { PromptPace, Turn } from './prompt-pace.ts';
+import { type KeyUseRecord, NO_RECORD, type RecordedUse } from './key-use-record.ts';
+import { PromptPace, type Turn } from './prompt-pace.ts';
 
 /** What a target may do with the host's gpg-agent beyond what the agent's restricted socket allows. */
 export interface KeyUseLimits {
@@ -22,6 +22,11 @@ export interface TargetUse {
   limits: KeyUseLimits;
   pace: PromptPace;
   record: KeyUseRecord;
+}
+
+/** For a target whose uses nobody records, as in a demonstration. */
+export function unrecordedUse(): TargetUse {
+  return { limits: {}, pace: new PromptPace(), record: NO_RECORD };
 }
 
 const GET_PASSPHRASE = 'GET_PASSPHRASE';

@@ -186,6 +186,7 @@ describe('a client that has sent its last byte', () => {
       fromStream(bytes, out) {
         seen.push(`> ${bytes}`);
         out.toSocket(bytes);
+        return true;
       },
       fromSocket(bytes, out) {
         seen.push(`< ${bytes}`);
@@ -270,6 +271,7 @@ describe('hooks of a pipe', () => {
       fromStream(bytes, out) {
         if (bytes.toString().startsWith('no')) out.toStream(Buffer.from('refused'));
         else out.toSocket(Buffer.from(bytes.toString().toUpperCase()));
+        return true;
       },
       fromSocket: (bytes, out) => out.toStream(Buffer.concat([Buffer.from('>'), bytes])),
     });
@@ -283,7 +285,10 @@ describe('hooks of a pipe', () => {
 
   it('that answer everything are held back when nobody reads the answers', async () => {
     const { client, far, host, target } = await path({
-      fromStream: (bytes, out) => out.toStream(Buffer.from(bytes)),
+      fromStream(bytes, out) {
+        out.toStream(Buffer.from(bytes));
+        return true;
+      },
     });
     const bytes = pattern(4_000_000);
     client.write(bytes);

@@ -17,8 +17,10 @@ export interface Outlets {
 export interface PipeHooks {
   /** The two are joined; nothing has been passed yet. */
   onStart?(out: Outlets): void;
-  /** Gets the bytes from the other end, valid during the call, and passes on what it wants. What it throws ends the session. */
-  /** False holds further bytes back until `resumeStream`. */
+  /**
+   * Gets the bytes from the other end, valid during the call, and passes on what it wants. False holds further ones
+   * back until `resumeStream`; what it throws ends the session.
+   */
   fromStream?(bytes: Buffer, out: Outlets): boolean;
   /** The other end has sent its last byte; without this hook the socket is ended then. */
   onStreamEof?(out: Outlets): void;

@@ -1,0 +1,77 @@
+import { readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, it } from 'vitest';
+import { readUseRecord, UseRecordFile } from './use-record-file.ts';
+
+const NOON = Date.parse('2026-05-06T12:00:00Z');
+const sign = (time = NOON, key = 'K1') => ({ time, session: 7, command: 'PKSIGN', key });
+
+describe('the record of key uses', () => {
+  it('has a use before it begins, and how it ended', async () => {
+    const path = join(await tempDir(), 'x.uses');
+    const record = new UseRecordFile(path, 'box');
+    const use = record.begin(sign());
+    expect(readUseRecord(path)).toMatchObject([
+      { target: 'box', command: 'PKSIGN', key: 'K1', outcome: 'begun' },
+    ]);
+    use.finish('ok', 12.4);
+    expect(readUseRecord(path)).toEqual([
+      {
+        time: '2026-05-06T12:00:00.000Z',
+        target: 'box',
+        session: 7,
+        command: 'PKSIGN',
+        key: 'K1',
+        outcome: 'ok',
+        durationMs: 12,
+      },
+    ]);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+  });
+
+  it('folds uses of a key beyond sixty a minute into one line with a count', async () => {
+    const path = join(await tempDir(), 'x.uses');
+    const record = new UseRecordFile(path, 'box');
+    for (let use = 0; use < 90_000; use++) record.begin(sign(NOON + (use % 1_000))).finish('ok', 1);
+    record.begin(sign(NOON, 'K2')).finish('ok', 1);
+    const lines = readUseRecord(path);
+    expect(lines).toHaveLength(62);
+    expect(lines[60]).toMatchObject({ outcome: 'folded', count: 89_940 });
+    expect(lines[61]).toMatchObject({ key: 'K2', outcome: 'ok' });
+    record.begin(sign(NOON + 60_000)).finish('cancelled', 1);
+    expect(readUseRecord(path).at(-1)).toMatchObject({ outcome: 'cancelled' });
+  });
+
+  it('refuses a use that it has no room for, and loses none of the others', async () => {
+    const path = join(await tempDir(), 'x.uses');
+    const record = new UseRecordFile(path, 'box', { maxBytes: 1_000 });
+    const begin = (minute: number) => record.begin(sign(NOON + minute * 60_000)).finish('ok', 1);
+    let made = 0;
+    expect(() => {
+      for (;;) begin(made++);
+    }).toThrow(expect.objectContaining({ code: 'RECORD_FULL' }));
+    expect(readUseRecord(path)).toHaveLength(made - 1);
+    expect(statSync(path).size).toBeLessThanOrEqual(1_000);
+  });
+
+  it('goes on where an earlier bridge ended, and drops what is half a year old', async () => {
+    const path = join(await tempDir(), 'x.uses');
+    const first = new UseRecordFile(path, 'box');
+    first.begin(sign(NOON - 200 * 86_400_000)).finish('ok', 1);
+    first.begin(sign(NOON - 100 * 86_400_000)).finish('ok', 1);
+    first.close();
+    const second = new UseRecordFile(path, 'box', { now: () => NOON });
+    second.begin(sign()).finish('ok', 1);
+    expect(readUseRecord(path).map(({ time }) => time.slice(0, 10))).toEqual(['2026-01-26', '2026-05-06']);
+  });
+
+  it('follows no link, and passes over what is no line', async () => {
+    const dir = await tempDir();
+    writeFileSync(join(dir, 'precious'), 'text');
+    symlinkSync('precious', join(dir, 'x.uses'));
+    expect(() => new UseRecordFile(join(dir, 'x.uses'), 'box')).toThrow();
+    expect(readFileSync(join(dir, 'precious'), 'utf8')).toBe('text');
+    expect(readUseRecord(join(dir, 'precious'))).toEqual([]);
+  });
+});

@@ -1,0 +1,223 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Admission, CommandGate, type GateRules, PASS } from './command-gate.ts';
+import type { Operation } from './operation.ts';
+
+const GRIP = 'A'.repeat(40);
+
+/** A gate whose outlets are kept, with the greeting behind it. */
+function gate(rules: Partial<GateRules> = {}) {
+  const sent = { agent: '', client: '', ends: 0, resumes: 0 };
+  const operations: Operation[] = [];
+  const made = new CommandGate(
+    {
+      ...rules,
+      finished(operation) {
+        operations.push(operation);
+        return rules.finished?.(operation);
+      },
+    },
+    {
+      toAgent: (bytes) => void (sent.agent += bytes.toString('latin1')),
+      toClient: (bytes) => void (sent.client += bytes.toString('latin1')),
+      endAgent: () => void sent.ends++,
+      resume: () => void sent.resumes++,
+    },
+    { now: () => 1_000 },
+  );
+  const client = (text: string) => made.fromClient(Buffer.from(text, 'latin1'));
+  const agent = (text: string) => made.fromAgent(Buffer.from(text, 'latin1'));
+  agent('OK hello\n');
+  return { made, sent, operations, client, agent };
+}
+
+const words = (operations: readonly Operation[]) =>
+  operations.map(({ command, outcome }) => `${command} ${outcome}`);
+
+describe('a gate', () => {
+  it('gives the agent one command at a time, whatever is sent ahead', () => {
+    const { sent, operations, client, agent } = gate();
+    expect(client('NOP\nRESET\nGETINFO pid\n')).toBe(false);
+    expect(sent.agent).toBe('NOP\n');
+    agent('OK\n');
+    expect(sent.agent).toBe('NOP\nRESET\n');
+    agent('OK\n');
+    agent('D 1\nOK\n');
+    expect(sent.agent).toBe('NOP\nRESET\nGETINFO pid\n');
+    expect(sent.client).toBe('OK hello\nOK\nOK\nD 1\nOK\n');
+    expect(sent.resumes).toBe(1);
+    expect(words(operations)).toEqual(['NOP ok', 'RESET ok', 'GETINFO ok']);
+  });
+
+  it('knows a signature behind any number of commands, and with which key it was made', () => {
+    const { operations, client, agent } = gate();
+    client(`${'NOP\n'.repeat(4_200)}SIGKEY ${GRIP}\nPKSIGN\n`);
+    for (let answered = 0; answered < 4_201; answered++) agent('OK\n');
+    agent('D signature\nOK\n');
+    expect(operations.at(-1)).toMatchObject({ command: 'PKSIGN', key: GRIP, outcome: 'ok' });
+  });
+
+  it('takes command words in either case', () => {
+    const { operations, client, agent } = gate();
+    client(`sigkey ${GRIP}\npksign\n`);
+    agent('OK\n');
+    agent('OK\n');
+    expect(operations.at(-1)).toMatchObject({ command: 'PKSIGN', key: GRIP });
+  });
+
+  it('passes the data of an inquiry as it comes, and what ends it', () => {
+    const { sent, operations, client, agent } = gate();
+    client('PKDECRYPT\n');
+    agent('S INQUIRE_MAXLEN 255\nINQUIRE CIPH');
+    expect(sent.client).toBe('OK hello\n');
+    agent('ERTEXT\n');
+    expect(sent.client).toContain('INQUIRE CIPHERTEXT\n');
+    client('D ab');
+    expect(sent.agent).toBe('PKDECRYPT\nD ab');
+    client(`${'x'.repeat(5_000)}\nEND\nRESET\n`);
+    expect(sent.agent.endsWith('END\n')).toBe(true);
+    agent('D plain\nOK\n');
+    expect(sent.agent.endsWith('END\nRESET\n')).toBe(true);
+    agent('OK\n');
+    expect(words(operations)).toEqual(['PKDECRYPT ok', 'RESET ok']);
+  });
+
+  it('withholds the answer to a private-key command until the rules were told of it', () => {
+    let told = false;
+    const { sent, client, agent } = gate({
+      finished() {
+        told = true;
+        expect(sent.client).toBe('OK hello\n');
+        return undefined;
+      },
+    });
+    client('PKSIGN\n');
+    agent('D a sig');
+    agent('nature\n');
+    expect(sent.client).toBe('OK hello\n');
+    agent('OK\n');
+    expect(told).toBe(true);
+    expect(sent.client).toBe('OK hello\nD a signature\nOK\n');
+  });
+
+  it('gives an answer of the rules in place of the agent’s', () => {
+    const { sent, client, agent } = gate({ finished: () => Buffer.from('ERR 1 no\n') });
+    client('PKSIGN\n');
+    agent('D a signature\nOK\n');
+    expect(sent.client).toBe('OK hello\nERR 1 no\n');
+  });
+
+  it('answers what the rules refuse, and goes on with the next', () => {
+    const { sent, operations, client, agent } = gate({
+      admit: ({ command }): Admission => (command === 'SCD' ? { answer: Buffer.from('ERR 9\n') } : PASS),
+    });
+    client('SCD SERIALNO\nNOP\n');
+    expect(sent.agent).toBe('NOP\n');
+    expect(sent.client).toBe('OK hello\nERR 9\n');
+    agent('OK\n');
+    expect(words(operations)).toEqual(['SCD refused', 'NOP ok']);
+  });
+
+  it('passes another line where the rules say so, and shows them the one that came', () => {
+    const lines: string[] = [];
+    const { sent, client } = gate({
+      admit(_command, line) {
+        lines.push(line.toString());
+        return { passAs: Buffer.from('HAVEKEY b\n') };
+      },
+    });
+    client('# why\nHAVEKEY a b\r\n');
+    expect(lines).toEqual(['HAVEKEY a b']);
+    expect(sent.agent).toBe('HAVEKEY b\n');
+  });
+
+  it('keeps a command back as long as the rules take', async () => {
+    let admit = (_admission: Admission) => {};
+    const { sent, made, client, agent } = gate({
+      admit: ({ command }) =>
+        command === 'PKSIGN'
+          ? new Promise((resolve) => {
+              admit = resolve;
+            })
+          : PASS,
+    });
+    expect(client('PKSIGN\nNOP\n')).toBe(false);
+    expect(sent.agent).toBe('');
+    expect(made.pending?.command).toBe('PKSIGN');
+    admit(PASS);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(sent.agent).toBe('PKSIGN\n');
+    agent('OK\n');
+    expect(sent.agent).toBe('PKSIGN\nNOP\n');
+  });
+
+  it('ends the agent’s side when everything of a client that ended was passed', () => {
+    const { sent, made, client, agent } = gate();
+    client('GETINFO version\nBYE\n');
+    made.clientEnded();
+    expect(sent.ends).toBe(0);
+    agent('OK\n');
+    expect(sent.agent).toBe('GETINFO version\nBYE\n');
+    expect(sent.ends).toBe(1);
+  });
+
+  it('reports what had no answer as closed, and BYE as done', () => {
+    const one = gate();
+    one.client('PKSIGN\nNOP\n');
+    one.made.end();
+    one.made.end();
+    expect(words(one.operations)).toEqual(['PKSIGN closed']);
+    const other = gate();
+    other.client('BYE\n');
+    other.made.end();
+    expect(words(other.operations)).toEqual(['BYE ok']);
+  });
+
+  it('ends a session with a line that no command can have, and holds little of any', () => {
+    const { client } = gate();
+    expect(() => client('X'.repeat(1_100))).toThrow(/more than 1,000 bytes/);
+    const comments = gate();
+    comments.client('# a comment\n'.repeat(1_000));
+    expect(comments.sent.agent.length).toBeGreaterThan(5_000);
+  });
+
+  it('passes the same bytes in the same order, cut at any places', () => {
+    const conversation = `# hello\nGETINFO pid\n\nSETHASH 8 00\nPKDECRYPT\nD a%0Ab\nEND\nRESET\n`;
+    const answers = ['D 12\nOK\n', 'OK\n', 'INQUIRE X\n', 'D p\nOK\n', 'OK\n'];
+    fc.assert(
+      fc.property(
+        fc.array(fc.nat(conversation.length), { maxLength: 12 }),
+        fc.array(fc.nat(40), { maxLength: 6 }),
+        (cuts, answerCuts) => {
+          const { sent, operations, client, agent } = gate();
+          const places = [0, ...cuts.sort((a, b) => a - b), conversation.length];
+          const pieces = places.slice(1).map((end, at) => conversation.slice(places[at], end));
+          const queue = [...answers];
+          let answered = 0;
+          /** An agent that answers when a command or the end of data has come. */
+          const work = () => {
+            const lines = sent.agent.split('\n').slice(0, -1);
+            const due = lines.filter(
+              (line) => line && !line.startsWith('#') && !line.startsWith('D '),
+            ).length;
+            while (answered < due) {
+              answered += 1;
+              const text = queue.shift()!;
+              const cut = Math.min(answerCuts[answered] ?? text.length, text.length);
+              agent(text.slice(0, cut));
+              agent(text.slice(cut));
+              work();
+            }
+          };
+          for (const piece of pieces) {
+            client(piece);
+            work();
+          }
+          expect(sent.agent).toBe(conversation);
+          expect(sent.client).toBe(`OK hello\n${answers.join('')}`);
+          expect(words(operations)).toEqual(['GETINFO ok', 'SETHASH ok', 'PKDECRYPT ok', 'RESET ok']);
+        },
+      ),
+    );
+  });
+});
