@@ -182,10 +182,15 @@ function givenUp(): Error {
 function noSockets(target: Target, [first, second]: readonly BridgeError[]): BridgeError {
   return new BridgeError('TARGET_ERROR', {
     what: `in ${target.name}: ${printable(first?.what ?? 'no socket was made')}`,
-    why: printable([first?.why, ...(second ? [`${second.what}: ${second.why}`] : [])].join('; '), 1_000),
-    fix: printable([...new Set([first?.fix, second?.fix])].filter(Boolean).join(' '), 1_000),
+    why: oneLine([first?.why ?? '', ...(second ? [`${second.what}: ${second.why}`] : [])].join('; ')),
+    fix: oneLine([...new Set([first?.fix, second?.fix])].filter(Boolean).join(' ')),
     cause: first,
   });
+}
+
+/** Words of a target, which may come from a program that printed several lines. */
+function oneLine(text: string): string {
+  return printable(text.trim().replace(/\s*[\r\n]+\s*/g, '; '), 1_000);
 }
 
 /** A target that closed without a word in the protocol often said why on its standard error. */
