@@ -13,7 +13,7 @@ import { type Claim, claim } from './claim.ts';
 import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl } from './control.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
-import type { BridgeFiles } from './state-dir.ts';
+import { type BridgeFiles, unusableState } from './state-dir.ts';
 
 /** What a daemon is started with. */
 export interface DaemonOptions {
@@ -41,6 +41,8 @@ export class Daemon {
   readonly #log: LogFile;
   readonly #journal: Journal;
   readonly #started = new Date();
+  /** On a clock that nobody sets. */
+  readonly #startedAt = performance.now();
   readonly #ending = new AbortController();
   #state: DaemonStatus['state'] = 'starting';
   #bridge: Bridge | undefined;
@@ -69,7 +71,7 @@ export class Daemon {
     if (!control) throw alreadyRunning(this.#target);
     const place = this.#watchPlace(control);
     try {
-      this.#writePid();
+      this.#firstPid();
       await this.#attach(control, ready);
     } finally {
       place?.close();
@@ -195,7 +197,7 @@ export class Daemon {
       id: this.#target.id,
       pid: process.pid,
       started: this.#started.toISOString(),
-      uptimeSeconds: Math.floor((Date.now() - this.#started.getTime()) / 1000),
+      uptimeSeconds: Math.floor((performance.now() - this.#startedAt) / 1000),
       state: this.#state,
       runtime: this.#bridge?.info.runtime ?? '',
       sockets: [...(this.#bridge?.info.sockets ?? [])],
@@ -240,6 +242,16 @@ export class Daemon {
       this.#writePid();
     } catch (error) {
       this.#say(`can't write ${this.#files.pid}: ${(error as Error).message}`, 'warn');
+    }
+  }
+
+  /** A state directory without room for it is of no use; half a file says nothing, and goes. */
+  #firstPid(): void {
+    try {
+      this.#writePid();
+    } catch (error) {
+      rmSync(this.#files.pid, { force: true });
+      throw unusableState(dirname(this.#files.pid), error as Error);
     }
   }
 
