@@ -73,6 +73,15 @@ const ERROR_CODES = {
 /** The stable name of an error. */
 export type ErrorCode = keyof typeof ERROR_CODES;
 
+/** What the machine is short of: whatever was tried, that is the reason, and the only thing to mend. */
+const SHORTAGES: Partial<Record<string, { why: string; fix: string }>> = {
+  EMFILE: { why: 'too many files are open', fix: 'Raise the limit (`ulimit -n`), and try again.' },
+  ENFILE: { why: 'the machine has too many files open', fix: 'End some programs, and try again.' },
+  ENOSPC: { why: 'the disk is full', fix: 'Make room there, and try again.' },
+  EDQUOT: { why: 'your share of the disk is full', fix: 'Make room there, and try again.' },
+  EROFS: { why: 'the file system is read-only', fix: 'Make it writable, or use another directory.' },
+};
+
 /** What failed, why, and what the person can do about it. */
 export interface ErrorFacts {
   what: string;
@@ -92,15 +101,16 @@ export class BridgeError extends Error {
     readonly code: ErrorCode,
     facts: ErrorFacts,
   ) {
+    const { what, cause } = facts;
+    const system = cause as NodeJS.ErrnoException | undefined;
+    const shortage = SHORTAGES[system?.code ?? ''];
     // A reason is often another program's sentence, which brings its own full stop.
-    const why = facts.why.replace(/[\s.]+$/, '');
-    super(
-      `${facts.what}: ${why}. ${facts.fix}`,
-      facts.cause === undefined ? undefined : { cause: facts.cause },
-    );
-    this.what = facts.what;
+    const why = shortage ? `${shortage.why} (${system?.message})` : facts.why.replace(/[\s.]+$/, '');
+    const fix = shortage?.fix ?? facts.fix;
+    super(`${what}: ${why}. ${fix}`, cause === undefined ? undefined : { cause });
+    this.what = what;
     this.why = why;
-    this.fix = facts.fix;
+    this.fix = fix;
   }
 
   /** By what it carries: the command's bundles, and programs that use the library, have a class of their own. */

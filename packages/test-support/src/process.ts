@@ -53,3 +53,14 @@ export async function stopProcess(pid: number): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
+
+/** Whether a process runs or is stopped; one that has ended and that nobody has asked about yet does not. */
+export async function isAlive(pid: number): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/status`, 'latin1').catch(() => 'State: X');
+  return !/^State:\s+[XZ]/m.test(status);
+}
+
+/** Returns when a process has ended. */
+export async function untilEnded(pid: number): Promise<void> {
+  while (await isAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 5));
+}

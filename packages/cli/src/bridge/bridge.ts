@@ -205,11 +205,8 @@ function givenUp(): Error {
 function noSockets(target: Target, [first, second]: readonly BridgeError[]): BridgeError {
   return new BridgeError('TARGET_ERROR', {
     what: `in ${target.name}: ${printable(first?.what ?? 'no socket was made')}`,
-    why: printable([first?.why, ...(second ? [`${second.what}: ${second.why}`] : [])].join('; '), 1_000),
-    fix: printable(
-      [...new Set([first?.fix, second?.fix, ...homeHint(first)])].filter(Boolean).join(' '),
-      1_000,
-    ),
+    why: oneLine([first?.why ?? '', ...(second ? [`${second.what}: ${second.why}`] : [])].join('; ')),
+    fix: oneLine([...new Set([first?.fix, second?.fix, ...homeHint(first)])].filter(Boolean).join(' ')),
     cause: first,
   });
 }
@@ -217,6 +214,11 @@ function noSockets(target: Target, [first, second]: readonly BridgeError[]): Bri
 /** A user who can't write to the home that the target gives them can be given another. */
 function homeHint(failure: BridgeError | undefined): string[] {
   return failure?.code === 'SOCKET_DIR_UNUSABLE' ? ['Or give that user a place with --home DIR.'] : [];
+}
+
+/** Words of a target, which may come from a program that printed several lines. */
+function oneLine(text: string): string {
+  return printable(text.trim().replace(/\s*[\r\n]+\s*/g, '; '), 1_000);
 }
 
 /** A target that closed without a word in the protocol often said why on its standard error. */

@@ -18,11 +18,13 @@ import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl 
 import { findHolder } from './find-holder.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
+
 import {
   type BridgeFiles,
   bridgeFiles,
   ensureStateDirectory,
   recordDirectory,
+  unusableState,
   useRecordPath,
 } from './state-dir.ts';
 import { UseRecordFile } from './use-record-file.ts';
@@ -54,6 +56,8 @@ export class Daemon {
   readonly #use: TargetUse;
   readonly #journal: Journal;
   readonly #started = new Date();
+  /** On a clock that nobody sets. */
+  readonly #startedAt = performance.now();
   readonly #ending = new AbortController();
   #state: DaemonStatus['state'] = 'starting';
   #stateSince = Date.now();
@@ -98,7 +102,7 @@ export class Daemon {
   async run(ready: (status: DaemonStatus) => void): Promise<void> {
     await this.#claim(this.#files);
     try {
-      this.#writePid();
+      this.#firstPid();
       await this.#attach(ready);
     } finally {
       this.#leave();
@@ -273,7 +277,7 @@ export class Daemon {
       id: this.#target.id,
       pid: process.pid,
       started: this.#started.toISOString(),
-      uptimeSeconds: Math.floor((Date.now() - this.#started.getTime()) / 1000),
+      uptimeSeconds: Math.floor((performance.now() - this.#startedAt) / 1000),
       state: this.#state,
       stateSeconds: Math.floor((Date.now() - this.#stateSince) / 1000),
       ...(this.#target.place === undefined ? {} : { place: this.#target.place }),
@@ -324,6 +328,16 @@ export class Daemon {
       this.#writePid();
     } catch (error) {
       this.#say(`can't write ${this.#files.pid}: ${(error as Error).message}`, 'warn');
+    }
+  }
+
+  /** A state directory without room for it is of no use; half a file says nothing, and goes. */
+  #firstPid(): void {
+    try {
+      this.#writePid();
+    } catch (error) {
+      rmSync(this.#files.pid, { force: true });
+      throw unusableState(dirname(this.#files.pid), error as Error);
     }
   }
 

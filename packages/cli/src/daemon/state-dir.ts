@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { accessSync, chmodSync, constants, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
@@ -49,19 +49,25 @@ export function ensureStateDirectory(directory: string): void {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     const { uid, mode } = statSync(directory);
     if (process.getuid && uid !== process.getuid()) throw new Error('it belongs to another user');
+    accessSync(directory, constants.W_OK);
     if ((mode & 0o077) === 0 || process.platform === 'win32') return;
     if (!readdirSync(directory).every((name) => OWN_NAME.test(name))) {
       throw new Error(`others may look into it (mode ${(mode & 0o777).toString(8)}), and it has other files`);
     }
     chmodSync(directory, 0o700);
   } catch (error) {
-    throw unusable(
-      directory,
-      (error as Error).message,
-      'Make it a directory of your own with mode 0700, or set GPG_BRIDGE_STATE_DIR to another.',
-      error,
-    );
+    throw unusableState(directory, error as Error);
   }
+}
+
+/** The error for a state directory that something can't be done in. */
+export function unusableState(directory: string, cause: Error): BridgeError {
+  return unusable(
+    directory,
+    cause.message,
+    'Make it a directory of your own with mode 0700, or set GPG_BRIDGE_STATE_DIR to another.',
+    cause,
+  );
 }
 
 /**

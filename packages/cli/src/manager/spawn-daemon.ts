@@ -1,12 +1,16 @@
 import { spawn } from 'node:child_process';
+
+import { once } from 'node:events';
 import { closeSync, existsSync, openSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { type BridgeOptions, bridgeWords, hostAgentVariables } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
-import type { BridgeFiles } from '../daemon/state-dir.ts';
+
+import { type BridgeFiles, unusableState } from '../daemon/state-dir.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 
 /** The descriptor on which the daemon says that it is ready, or why not. */
@@ -24,7 +28,7 @@ export async function spawnDaemon(
 ): Promise<DaemonStatus> {
   const hadLog = existsSync(files.log);
   // What the runtime itself prints (a crash) goes to the log; everything else is written there as JSON.
-  const log = openSync(files.log, 'a', 0o600);
+  const log = openLog(files.log);
   const child = spawn(
     process.execPath,
     [
@@ -45,13 +49,17 @@ export async function spawnDaemon(
     },
   );
   closeSync(log);
-  child.once('error', () => {}); // the descriptor then ends without a word, which is reported below
+  let failure: Error | undefined;
+  child.once('error', (error) => {
+    failure = error; // the descriptor then ends without a word, or was never made
+  });
   const giveUp = () => child.kill();
   signal?.addEventListener('abort', giveUp);
-  const news = child.stdio[READY_FD] as Readable;
   let heard = '';
-  news.setEncoding('utf8');
   try {
+    if (!child.stdio) await once(child, 'spawn'); // which rejects with the reason
+    const news = child.stdio[READY_FD] as Readable;
+    news.setEncoding('utf8');
     for await (const text of news) heard += text;
   } catch {
     // The same as a descriptor that ends without a word.
@@ -66,9 +74,18 @@ export async function spawnDaemon(
   if (error) throw BridgeError.fromJSON(error);
   throw new BridgeError('DAEMON_FAILED', {
     what: `can't start the bridge to ${target.name}`,
-    why: 'its daemon ended without a word',
+    why: failure?.message ?? 'its daemon ended without a word',
     fix: `See ${files.log} for what it printed.`,
+    cause: failure,
   });
+}
+
+function openLog(path: string): number {
+  try {
+    return openSync(path, 'a', 0o600);
+  } catch (error) {
+    throw unusableState(dirname(path), error as Error);
+  }
 }
 
 function targetWords(target: Target): string[] {

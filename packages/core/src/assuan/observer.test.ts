@@ -192,6 +192,17 @@ describe('AssuanObserver', () => {
     expect(silent.seen()).toEqual([]);
   });
 
+  it('owes nothing behind a BYE that was answered, whatever was sent with it', () => {
+    const { client, agent, observer, seen } = greeted();
+    client(`BYE\nPKSIGN\nNOP\n`);
+    expect(observer.owed).toBe(true);
+    agent('OK closing connection\n');
+    expect([observer.owed, observer.pending]).toEqual([false, undefined]);
+    client('NOP\n');
+    observer.end();
+    expect(seen()).toEqual(['BYE ok']);
+  });
+
   it('ignores answers that nobody asked for', () => {
     const { client, agent, seen } = greeted();
     agent('OK\nERR 1\nINQUIRE x\n');

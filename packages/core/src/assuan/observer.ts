@@ -126,8 +126,11 @@ export class AssuanObserver {
 
   #answered(outcome: Outcome, errorCode?: number): void {
     if (!this.#current) return;
+    const isLast = this.#current.command === 'BYE' && outcome === 'ok';
     this.#finish(this.#current, outcome, errorCode);
-    this.#setTurn('client');
+    // The agent closes after its answer to BYE, and never looks at what was sent behind it.
+    if (isLast) this.#turn = 'over';
+    else this.#setTurn('client');
   }
 
   #closed(operation: PendingOperation): void {

@@ -99,6 +99,13 @@ export class ChunkList {
     return bytes;
   }
 
+  /** Lets the next reader begin at the front again. */
+  rewind(): void {
+    this.#readChunk = this.#head;
+    this.#readOffset = this.#headOffset;
+    this.#scanned = 0;
+  }
+
   /** Forgets everything. */
   clear(): void {
     this.#chunks.length = 0;
@@ -149,10 +156,7 @@ export class ChunkList {
       this.#headOffset = 0;
     }
     this.#scanned = Math.max(0, this.#scanned - size);
-    if (this.#scanned === 0) {
-      this.#readChunk = this.#head;
-      this.#readOffset = this.#headOffset;
-    }
+    if (this.#scanned === 0) this.rewind();
     this.#forgetReleased();
   }
 

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type Block, type BlockKind, BlockScanner } from '../assuan/block-scanner.ts';
+import { type Block, type BlockKind, BlockScanner, CUT_LINE_BYTES } from '../assuan/block-scanner.ts';
 import type { AssuanObserver } from '../assuan/observer.ts';
 import { BYE_ANSWER } from '../assuan/unavailable-agent.ts';
 import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
@@ -104,7 +104,7 @@ export class AgentSession {
       return Promise.reject(error);
     }
     // Without the end of the line the agent would wait for it, and the caller for the agent, for ever.
-    if (!block.endsWith('\n')) return Promise.reject(incompleteBlock());
+    if (!block.endsWith('\n') && !isCut(block)) return Promise.reject(incompleteBlock());
     return this.#owe('response', isBye(block), () => this.machine.dispatch('CLIENT_DATA_RECEIVED', block));
   }
 
@@ -214,6 +214,11 @@ function agentClosed(cause?: Error): BridgeError {
     fix: 'Try again: the next connection starts the agent if need be.',
     cause,
   });
+}
+
+/** Whether a block ends where the agent cuts a line that is too long: it answers that without an end of line. */
+function isCut(block: string): boolean {
+  return block.length - (block.lastIndexOf('\n') + 1) >= CUT_LINE_BYTES;
 }
 
 /** Whether the last line of a block is a BYE; comments may stand before it. */

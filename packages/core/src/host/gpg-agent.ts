@@ -10,6 +10,7 @@ import { ViewSocket } from '../io/view-socket.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 import { type OpenOutcome, onceMore, openAgent, openSocket } from './open-agent.ts';
+import { OpeningQueue } from './opening-queue.ts';
 import { Remembered } from './remembered.ts';
 
 /** How the host's gpg-agent is found and reached; everything has a default. */
@@ -38,6 +39,7 @@ export class HostGpgAgent {
     async () => (await configuredExtraSocket(this.#options)) ?? listDir('agent-extra-socket', this.#options),
   );
   #launching: Promise<void> | undefined;
+  readonly #queue = new OpeningQueue((outcome, signal) => this.#openNow(outcome, signal));
   /** The check before the socket's first use. */
   readonly #check = new Remembered(() => onceMore(() => this.#checkRestricted()));
   #checkedPath: string | undefined;
@@ -71,6 +73,10 @@ export class HostGpgAgent {
    * `connect`, and so does one that closes such a connection before it greets.
    */
   open(outcome: OpenOutcome, signal?: AbortSignal): void {
+    this.#queue.open(outcome, signal);
+  }
+
+  #openNow(outcome: OpenOutcome, signal?: AbortSignal): void {
     const { greetingTimeoutMs } = this.#options;
     const options = { greetingTimeoutMs, log: this.#log, signal };
     const connect = () => openAgent(() => this.connect(), outcome, options);

@@ -1,3 +1,4 @@
+import { readSync } from 'node:fs';
 import { type NetConnectOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import { ViewOutlet, type ViewSink, type ViewSource } from './view-source.ts';
 
@@ -30,11 +31,30 @@ export class ViewSocket extends Socket implements ViewSource {
   handViewsTo(sink: ViewSink | undefined): void {
     this.#outlet.handTo(sink);
   }
+
+  /** A write that fails ends the socket at once, but what the other side sent before it left is still there. */
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    if ((error as NodeJS.ErrnoException | null)?.code === 'EPIPE') this.#readToTheEnd();
+    super._destroy(error, callback);
+  }
+
+  #readToTheEnd(): void {
+    const descriptor = (this as unknown as Insides)._handle?.fd ?? -1;
+    if (descriptor < 0) return;
+    try {
+      // Bounded by what the kernel holds: nobody writes to it any more.
+      for (let length: number; (length = readSync(descriptor, shared)) > 0; ) {
+        this.#outlet.last(shared.subarray(0, length));
+      }
+    } catch {
+      // Nothing is left, or the connection was reset.
+    }
+  }
 }
 
 /** What Node keeps of a socket. */
 interface Insides {
-  _handle?: { useUserBuffer?: unknown } | null;
+  _handle?: { useUserBuffer?: unknown; fd?: number } | null;
 }
 
 /**

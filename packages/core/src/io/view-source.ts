@@ -43,6 +43,11 @@ export class ViewOutlet {
     return true;
   }
 
+  /** Hands over a view of a source that is ending; without a sink there is nobody left to take it. */
+  last(view: Buffer): void {
+    this.#sink?.(view);
+  }
+
   /** See `ViewSource.handViewsTo`. */
   handTo(sink: ViewSink | undefined): void {
     this.#sink = undefined;

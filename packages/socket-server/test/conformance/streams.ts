@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { stopProcess } from '@gpg-bridge/test-support/process';
 import {
   CLOSE,
   DATA,
@@ -145,6 +147,24 @@ export function streamCases(runtime: Runtime): void {
     server.send(DATA, id, 'nor this');
     server.send(DATA, otherId, 'but this');
     expect((await other.take(8)).toString()).toBe('but this');
+  });
+
+  it('passes on the last words of a client that is gone while the host still sends', async () => {
+    const target = await Target.create(runtime);
+    const server = await target.serveSsh();
+    for (let round = 0; round < 5; round++) {
+      const [client, id] = await Client.open(server, target.sshSocket);
+      const bytes = pattern(100_000);
+      // The server finds all of it at once: what the client sent, that it has gone, and data for it.
+      await stopProcess(server.child.pid!);
+      const closed = once(client.socket, 'close');
+      client.socket.write(bytes, () => client.socket.destroy());
+      await closed;
+      for (let frames = 0; frames < 8; frames++) server.send(DATA, id, 'nobody takes this');
+      server.child.kill('SIGCONT');
+      expect((await server.data(id, bytes.length)).equals(bytes)).toBe(true);
+      server.send(CLOSE, id);
+    }
   });
 
   it('serves hundreds of clients at once', async () => {
