@@ -115,7 +115,7 @@ describe('daemons', () => {
     await unlink(join(person.stateDir, other));
     await link(control, join(person.stateDir, other));
     expect(await person.json('status')).toHaveLength(1);
-    expect(await person.json('status', `local:${two.dir}`)).toEqual([]);
+    expect((await person.run(['status', `local:${two.dir}`])).status).toBe(3);
   });
 
   it('that do not answer are said so, and keep no others from being ended', async () => {
@@ -125,14 +125,22 @@ describe('daemons', () => {
     await person.ok('up', `local:${two.dir}`, '--runtime=perl');
     await stopProcess(pid);
     try {
-      const [up, status] = await Promise.all([
-        person.run(['up', `local:${one.dir}`]),
-        person.json('status'),
-        person.ok('down', `local:${two.dir}`),
-      ]);
+      const [up, status] = await Promise.all([person.run(['up', `local:${one.dir}`]), person.json('status')]);
+      const down = await person.run(['down', '--all']);
+      expect(down.status).toBe(1);
+      expect(down.stdout.toString()).toBe('Ended one bridge.\n');
+      expect(down.stderr).toMatch(new RegExp(`^gpg-bridge: .*PID ${pid}\\).*\n$`));
       expect(up.status).toBe(1);
       expect(up.stderr).toMatch(/^gpg-bridge: .*it did not answer 'status' within 5 s\. .*\n$/);
-      expect(status).toMatchObject([{ target: `local:${two.dir}` }]);
+      expect(up.stderr).toContain(`PID ${pid}`);
+      const stuck = {
+        target: `local:${one.dir}`,
+        pid,
+        state: 'not-answering',
+        problems: [expect.any(String)],
+      };
+      const working = { target: `local:${two.dir}`, state: 'ready' };
+      expect(status).toMatchObject(one.dir < two.dir ? [stuck, working] : [working, stuck]);
       await expect(stat(`${two.dir}/S.gpg-agent`)).rejects.toThrow('ENOENT');
     } finally {
       process.kill(pid, 'SIGCONT');

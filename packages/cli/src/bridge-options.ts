@@ -1,3 +1,4 @@
+import { BridgeError } from '@gpg-bridge/core/errors';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import type { Runtime } from '@gpg-bridge/socket-server';
 
@@ -10,10 +11,11 @@ export interface BridgeOptions {
   user?: string;
   /** `pairs` unless said: the keys whose secret half is on the host. */
   keys?: KeyFilter;
-  /** Narrows the SSH keys that are offered, by fingerprint or comment. */
+  /** Narrows the SSH keys that are offered, by fingerprint or comment; empty: all of them. */
   sshKeys?: string[];
   sshFromGpg?: boolean;
-  runtime?: Runtime;
+  /** `auto`: the first one that is found. */
+  runtime?: Runtime | 'auto';
   takeover?: boolean;
   restart?: boolean;
   /** A command prefix that reaches the target, in place of a target's name. */
@@ -22,6 +24,79 @@ export interface BridgeOptions {
 
 /** What, beside a target's name, says which bridge is meant. */
 export type BridgeSelector = Pick<BridgeOptions, 'user' | 'exec'>;
+
+/** An option of a running bridge that a person changed, by the option's name on the command line. */
+export interface OptionChange {
+  option: string;
+  from: string;
+  to: string;
+}
+
+/** Options that say which bridge is meant or how it is started, and not what it is. */
+const NOT_COMPARED: ReadonlySet<string> = new Set(['user', 'exec', 'takeover']);
+
+/** The options of a bridge to which a person says more: what was said before holds until it is changed by name. */
+export function mergedOptions(before: BridgeOptions, given: BridgeOptions): BridgeOptions {
+  const said = Object.entries(given).filter(([, value]) => value !== undefined);
+  return { ...before, ...(Object.fromEntries(said) as BridgeOptions) };
+}
+
+/** What makes one bridge another than the other. */
+export function optionChanges(before: BridgeOptions, after: BridgeOptions): OptionChange[] {
+  const [from, to] = [comparable(before), comparable(after)];
+  return [...new Set([...from.keys(), ...to.keys()])].sort().flatMap((name) => {
+    const change = {
+      option: optionName(name),
+      from: from.get(name) ?? 'default',
+      to: to.get(name) ?? 'default',
+    };
+    return change.from === change.to ? [] : [change];
+  });
+}
+
+/** Every option that is not at its default, in words that can be compared and shown. */
+function comparable(options: BridgeOptions): Map<string, string> {
+  const entries = Object.entries(options).flatMap(([name, value]): [string, string][] => {
+    if (NOT_COMPARED.has(name) || value === undefined || isDefault(name, value)) return [];
+    if (typeof value === 'boolean') return [[name, value ? 'yes' : 'no']];
+    return [[name, [value].flat().map(String).sort().join(',')]];
+  });
+  return new Map(entries);
+}
+
+/** Whether a value says what holds anyway. Of gpg and ssh only the absence does: both words have a meaning. */
+function isDefault(name: string, value: unknown): boolean {
+  if (name === 'keys') return value === 'pairs';
+  if (name === 'runtime') return value === 'auto';
+  if (Array.isArray(value)) return value.length === 0;
+  return value === false && name !== 'gpg' && name !== 'ssh';
+}
+
+function optionName(name: string): string {
+  const words = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  return `--${name === 'sshKeys' ? 'ssh-key' : words}`;
+}
+
+/** Whether the options ask for the ssh-agent without saying so. */
+export function isSshImplied({ sshFromGpg, sshKeys = [] }: BridgeOptions): boolean {
+  return sshFromGpg === true || sshKeys.length > 0;
+}
+
+/** Throws for options that exclude each other. */
+export function checkOptions({ gpg, ssh, sshKeys = [], sshFromGpg }: BridgeOptions): void {
+  if (gpg === false && ssh === false) throw conflict('with --no-gpg and --no-ssh nothing is left to bridge');
+  if (ssh !== false) return;
+  if (sshKeys.length > 0) throw conflict('--ssh-key and --no-ssh exclude each other');
+  if (sshFromGpg) throw conflict('--ssh-from-gpg and --no-ssh exclude each other');
+}
+
+function conflict(why: string): BridgeError {
+  return new BridgeError('USAGE', {
+    what: "there can't be such a bridge",
+    why,
+    fix: 'Leave one of them out. What was given to a running bridge holds until it is changed by name.',
+  });
+}
 
 /** The command-line words that say the same; what `up` starts its daemon with. */
 export function bridgeWords(options: BridgeOptions): string[] {

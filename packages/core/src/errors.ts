@@ -27,6 +27,7 @@ const ERROR_CODES = {
   AGENT_CLOSED: { exit: 1 },
   AGENT_OUT_OF_TURN: { exit: 1 },
   SSH_AGENT_MISSING: { exit: 4 },
+  SSH_KEY_UNKNOWN: { exit: 1 },
   SSH_PROTOCOL: { exit: 1 },
   NO_HOST_AGENT: { exit: 4 },
   KEY_EXPORT_FAILED: { exit: 1 },
@@ -60,6 +61,7 @@ const ERROR_CODES = {
   DAEMON_FAILED: { exit: 1 },
   DEMO_FAILED: { exit: 1 },
   BRIDGE_NOT_RUNNING: { exit: 1 },
+  BRIDGE_BROKEN: { exit: 1 },
   STATE_DIR_UNUSABLE: { exit: 1 },
   // consent
   CONSENT_DENIED: { exit: 1 },

@@ -20,7 +20,7 @@ export interface JournaledSession {
   readonly pending: PendingOperation | undefined;
 }
 
-/** Commands that use no key; gpg sends a dozen of them with every signature. */
+/** Commands that use no key; gpg sends a dozen of them with every signature, ssh the last two. */
 const SMALL_TALK: ReadonlySet<string> = new Set([
   'RESET',
   'OPTION',
@@ -36,6 +36,8 @@ const SMALL_TALK: ReadonlySet<string> = new Set([
   'HELP',
   'BYE',
   'GETEVENTCOUNTER',
+  'list',
+  'session-bind',
 ]);
 
 /** The record of operations, and what the open sessions wait for now. */
@@ -43,6 +45,7 @@ export class Journal {
   lastOperation: JournalEntry | undefined;
   readonly #sessions = new Set<JournaledSession>();
   readonly #record: (entry: JournalEntry) => void;
+  #idle: (() => void)[] = [];
 
   constructor(record: (entry: JournalEntry) => void) {
     this.#record = record;
@@ -56,6 +59,21 @@ export class Journal {
   /** A session has ended. */
   end(session: JournaledSession): void {
     this.#sessions.delete(session);
+    this.#tellIdle();
+  }
+
+  /** Resolves when no private key is in use. */
+  untilIdle(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#idle.push(resolve);
+      this.#tellIdle();
+    });
+  }
+
+  #tellIdle(): void {
+    if (this.#idle.length === 0) return;
+    for (const { pending } of this.#sessions) if (pending && mayAskPerson(pending)) return;
+    for (const tell of this.#idle.splice(0)) tell();
   }
 
   /** Records an operation, unless its command uses no key. */
@@ -71,6 +89,7 @@ export class Journal {
       durationMs: Math.round(durationMs),
     };
     this.#record(this.lastOperation);
+    this.#tellIdle();
   }
 
   /** The operation that has been waiting for a person the longest, if any does. */

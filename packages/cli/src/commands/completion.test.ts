@@ -72,7 +72,7 @@ describe('completion', () => {
   it('is a script that the shell can read', async () => {
     await runOk('bash', ['-n', '-c', await script('bash')]);
     expect(await script('zsh')).toContain('bashcompinit');
-    expect(await script('fish')).toContain("-l runtime -d 'run the socket server");
+    expect(await script('fish')).toContain("-l runtime -d 'what runs the socket server there");
   });
 
   it('refuses other shells', async () => {

@@ -16,9 +16,14 @@ export async function run(command: ParsedCommand): Promise<number> {
     return 0;
   }
   if (!command.flags.all) throw usage('down', 'it needs a target, or --all');
-  const count = await manager.stopAll();
-  process.stdout.write(
-    count === 0 ? 'No bridge was up.\n' : `Ended ${count === 1 ? 'one bridge' : `${count} bridges`}.\n`,
-  );
+  const { ended, failures } = await manager.stopEach();
+  if (ended > 0 || failures.length === 0) {
+    process.stdout.write(
+      ended === 0 ? 'No bridge was up.\n' : `Ended ${ended === 1 ? 'one bridge' : `${ended} bridges`}.\n`,
+    );
+  }
+  const [first, ...others] = failures;
+  for (const { message } of others) process.stderr.write(`gpg-bridge: ${message}\n`);
+  if (first) throw first;
   return 0;
 }

@@ -1,7 +1,9 @@
 import { closeSync, existsSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { toBridgeError } from '@gpg-bridge/core/errors';
-import { Daemon } from '../daemon/daemon.ts';
+import { SOCKET_TYPES } from '@gpg-bridge/core/socket-type';
+import { checkOptions } from '../bridge-options.ts';
+import { Daemon, type Predecessor } from '../daemon/daemon.ts';
 import { restoreEnvironment } from '../daemon/environment.ts';
 import {
   type BridgeFiles,
@@ -22,6 +24,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
   const tell = readyTeller(textFlag(flags, 'ready-fd'));
   try {
     const options = bridgeOptions('serve', flags);
+    checkOptions(options);
     const container = textFlag(flags, 'container');
     const spec = textFlag(flags, 'target') ?? (container === undefined ? undefined : `docker:${container}`);
     if (spec === undefined && options.exec === undefined)
@@ -32,6 +35,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
       files: files(textFlag(flags, 'pid-file'), target),
       options,
       verbose: flags.verbose === true,
+      predecessor: predecessor(textFlag(flags, 'succeeds'), flags.now === true),
       // Without --ready-fd it runs in the foreground, where a person may read its log.
       ...(flags['ready-fd'] === undefined ? { echo } : {}),
     });
@@ -48,6 +52,12 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
     tell({ error: failure.toJSON() });
     throw failure;
   }
+}
+
+/** The bridge whose place this one takes, if `up` said so. */
+function predecessor(sockets: string | undefined, now: boolean): Predecessor | undefined {
+  if (sockets === undefined) return undefined;
+  return { sockets: SOCKET_TYPES.filter((type) => sockets.split(',').includes(type)), now };
 }
 
 function files(pidFile: string | undefined, target: Target): BridgeFiles {

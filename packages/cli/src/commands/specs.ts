@@ -48,15 +48,21 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
     help: 'public keys to import there: pairs (default), all, none, or IDs with commas',
     choices: ['pairs', 'all', 'none'],
   },
-  'ssh-key': { value: 'KEY', many: true, help: 'offer only this SSH key (SHA256:… or comment); repeatable' },
+  'ssh-key': {
+    value: 'KEY',
+    many: true,
+    help: 'offer only this SSH key: fingerprint, comment, .pub file, or all; repeatable',
+  },
   'ssh-from-gpg': { help: "use gpg-agent's own SSH support instead of SSH_AUTH_SOCK" },
+  'no-ssh-from-gpg': { help: 'use SSH_AUTH_SOCK again' },
   runtime: {
     value: 'NAME',
-    help: 'run the socket server on node, perl or python (default: the first one found)',
-    choices: ['node', 'perl', 'python'],
+    help: 'what runs the socket server there (default: auto, the first that is found)',
+    choices: ['node', 'perl', 'python', 'auto'],
   },
   takeover: { help: 'take the socket over from another forward that holds it' },
   restart: { help: 'wait and attach again when the target is back' },
+  'no-restart': { help: 'end with the target again' },
   exec: EXEC_OPTION,
 };
 
@@ -66,10 +72,15 @@ export const COMMANDS = {
     summary: 'make your keys usable in a target',
     operands: 'TARGET',
     maxOperands: 1,
-    options: { ...BRIDGE_OPTIONS, json: JSON_OPTION },
+    options: {
+      ...BRIDGE_OPTIONS,
+      now: { help: 'when options change, cut off what is in flight instead of waiting for it' },
+      json: JSON_OPTION,
+    },
     details:
       'Starts a bridge to the target and returns when it works; it stays until `gpg-bridge down`, or until\n' +
-      'the target stops. Running it again is harmless.',
+      'the target stops. Running it again is harmless: it checks the bridge through the sockets in the\n' +
+      'target and mends what it finds. Options that were given hold until they are changed by name.',
     examples: [
       ['gpg-bridge up my-container', 'GPG and SSH keys in a Docker container'],
       ['gpg-bridge up podman:build --user dev', 'in a Podman container, for the user dev'],
@@ -93,6 +104,9 @@ export const COMMANDS = {
     operands: '[TARGET]',
     maxOperands: 1,
     options: { user: USER_OPTION, exec: EXEC_OPTION, json: JSON_OPTION },
+    details:
+      'Looks at every socket in the targets. With a TARGET the exit status is 0 when its bridge works,\n' +
+      '1 when it does not, 3 when there is none.',
     examples: [
       ['gpg-bridge status', 'every bridge'],
       ['gpg-bridge status my-container --json', 'one of them, for a script'],
@@ -138,6 +152,8 @@ export const COMMANDS = {
       container: { value: 'ID', help: 'the container to bridge to' },
       target: { value: 'TARGET', help: 'a target of another kind' },
       'pid-file': { value: 'PATH', help: 'where the PID is kept; control socket and log lie beside it' },
+      succeeds: { value: 'SOCKETS', help: 'take the place of a bridge that runs', internal: true },
+      now: { help: 'end that one without waiting for what is in flight', internal: true },
       'ready-fd': { value: 'N', help: 'where to tell whoever started it', internal: true },
     },
     examples: [

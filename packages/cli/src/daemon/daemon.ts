@@ -1,18 +1,28 @@
-import { type FSWatcher, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { type FSWatcher, rmSync, watch, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { LogLevel } from '@gpg-bridge/core/log';
-import { launcherCommand } from '@gpg-bridge/socket-server';
+import type { SocketType } from '@gpg-bridge/core/socket-type';
+import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
 import type { HostAgents } from '../bridge/host-agents.ts';
 import { Journal } from '../bridge/journal.ts';
-import type { BridgeOptions } from '../bridge-options.ts';
+import { type BridgeOptions, isSshImplied, mergedOptions, optionChanges } from '../bridge-options.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { type Claim, claim } from './claim.ts';
-import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl } from './control.ts';
+import {
+  askDaemon,
+  type CheckRequest,
+  type ControlRequest,
+  type DaemonStatus,
+  type NamedTarget,
+  type RetireRequest,
+  serveControl,
+} from './control.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
+import { readPid } from './pid-file.ts';
 import type { BridgeFiles } from './state-dir.ts';
 
 /** What a daemon is started with. */
@@ -21,8 +31,18 @@ export interface DaemonOptions {
   files: BridgeFiles;
   options: BridgeOptions;
   verbose: boolean;
+  /** The daemon whose place this one takes once its bridge works. */
+  predecessor?: Predecessor | undefined;
   /** Told every line of the log too, for whoever watches. */
   echo?: (line: string) => void;
+}
+
+/** A bridge to the same target that goes when this one is there. */
+export interface Predecessor {
+  /** The types of the sockets that it holds in the target. */
+  sockets: readonly SocketType[];
+  /** Whether it goes without finishing what is in flight. */
+  now: boolean;
 }
 
 /** Levels that are logged with --verbose only. */
@@ -38,6 +58,7 @@ export class Daemon {
   readonly #options: BridgeOptions;
   readonly #verbose: boolean;
   readonly #echo: (line: string) => void;
+  readonly #predecessor: Predecessor | undefined;
   readonly #log: LogFile;
   readonly #journal: Journal;
   readonly #started = new Date();
@@ -50,31 +71,59 @@ export class Daemon {
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
   #lastError: string | null = null;
   #attached: (() => void)[] = [];
+  #control: Claim | undefined;
+  #nextAttempt: Date | undefined;
+  /** What the last check found. */
+  #problems: readonly string[] = [];
 
-  constructor({ target, files, options, verbose, echo = () => {} }: DaemonOptions) {
+  constructor({ target, files, options, verbose, predecessor, echo = () => {} }: DaemonOptions) {
     this.#target = target;
     this.#files = files;
     this.#options = options;
     this.#verbose = verbose;
     this.#echo = echo;
+    this.#predecessor = predecessor;
     this.#log = new LogFile(files.log);
     this.#journal = new Journal((entry) => this.#log.append(entry));
   }
 
   /** Attaches, calls `ready`, and stays until it is told to end or the target goes away. */
   async run(ready: (status: DaemonStatus) => void): Promise<void> {
-    const control = await claim(this.#files.control, (socket) =>
-      serveControl(socket, (request, argument) => this.#answer(request, argument)),
-    );
-    if (!control) throw alreadyRunning(this.#target);
-    const place = this.#watchPlace(control);
-    try {
+    let place: FSWatcher | undefined;
+    const takePlace = async () => {
+      this.#control = await this.#claimControl();
+      place = this.#watchPlace(this.#control);
       this.#writePid();
-      await this.#attach(control, ready);
+    };
+    try {
+      if (!this.#predecessor) await takePlace();
+      await this.#attach(async () => {
+        if (!this.#control) {
+          await this.#retirePredecessor();
+          await takePlace();
+        }
+        ready(this.#status());
+      });
     } finally {
       place?.close();
-      this.#leave(control);
+      if (this.#control) this.#leave(this.#control);
     }
+  }
+
+  async #claimControl(): Promise<Claim> {
+    const control = await claim(this.#files.control, (socket) =>
+      serveControl(socket, (request, argument, closed) => this.#answer(request, argument, closed)),
+    );
+    if (!control) throw alreadyRunning(this.#target);
+    return control;
+  }
+
+  /** This bridge works: the one before it finishes what is in flight and ends. */
+  async #retirePredecessor(): Promise<void> {
+    const argument: RetireRequest = { now: this.#predecessor?.now };
+    await askDaemon(this.#files.control, 'retire', Number.POSITIVE_INFINITY, argument, {
+      signal: this.#ending.signal,
+    });
   }
 
   /** Ends the daemon; `run` resolves once everything is put away. */
@@ -83,13 +132,13 @@ export class Daemon {
     this.#ending.abort();
   }
 
-  async #attach(control: Claim, ready: (status: DaemonStatus) => void): Promise<void> {
+  async #attach(ready: () => Promise<void>): Promise<void> {
     for (let attempt = 0; !this.#ending.signal.aborted; attempt++) {
-      if (!control.holds()) throw alreadyRunning(this.#target);
+      if (this.#control?.holds() === false) throw alreadyRunning(this.#target);
       try {
-        const over = await this.#bridgeOnce(() => {
+        const over = await this.#bridgeOnce(async () => {
           attempt = 0;
-          ready(this.#status());
+          await ready();
         });
         if (!this.#options.restart) return;
         this.#say(`waiting for ${this.#target.name} to come back: ${over}`, 'info');
@@ -98,19 +147,23 @@ export class Daemon {
         this.#lastError = failure.message;
         this.#log.say(failure.message, 'error');
         // --restart waits for a target that was bridged once, not for one that never was.
-        if (this.#state === 'starting' || !this.#options.restart) throw failure;
+        if (this.#state === 'starting' || !this.#control || !this.#options.restart) throw failure;
       }
       this.#state = 'waiting-for-target';
-      await this.#target.comesBack(attempt, this.#ending.signal).catch((error: unknown) => {
+      const onPause = (until: Date) => {
+        this.#nextAttempt = until;
+      };
+      await this.#target.comesBack(attempt, this.#ending.signal, onPause).catch((error: unknown) => {
         if (!this.#ending.signal.aborted) throw error; // the target never comes back
       });
+      this.#nextAttempt = undefined;
     }
   }
 
   /** Attaches once, and serves until that bridge ends; resolves with why it did. */
-  async #bridgeOnce(ready: () => void): Promise<string> {
+  async #bridgeOnce(ready: () => Promise<void>): Promise<string> {
     await this.#target.check();
-    const launched = await this.#target.exec(launcherCommand(this.#options.runtime));
+    const launched = await this.#target.exec(launcherCommand(chosenRuntime(this.#options)));
     const { Bridge, findHostAgents } = await import('./late-modules.ts');
     this.#agents ??= findHostAgents(this.#options, this.#say).then(({ agents, warnings }) => {
       this.#agentWarnings = warnings;
@@ -120,10 +173,11 @@ export class Daemon {
       target: this.#target,
       launched,
       agents: this.#agents,
-      sshKeys: this.#options.sshKeys,
       ...(this.#options.gpg === false ? {} : { keys: this.#options.keys ?? 'pairs' }),
-      runtime: this.#options.runtime,
+      runtime: chosenRuntime(this.#options),
       takeover: this.#options.takeover,
+      succeeds: this.#control ? [] : this.#predecessor?.sockets,
+      required: requiredSockets(this.#options),
       journal: this.#journal,
       log: this.#say,
       signal: this.#ending.signal,
@@ -140,11 +194,14 @@ export class Daemon {
     try {
       this.#bridge = bridge;
       this.#state = 'ready';
+      // What was wrong before is over; the log still has it.
+      this.#lastError = null;
+      this.#problems = [];
       this.#say(
         `bridged ${this.#target.name}: ${bridge.info.sockets.map(({ path }) => path).join(', ')}`,
         'info',
       );
-      ready();
+      await ready();
       for (const tell of this.#attached.splice(0)) tell();
       const why = await over;
       const isAsked = this.#ending.signal.aborted;
@@ -165,14 +222,72 @@ export class Daemon {
     }
   }
 
-  async #answer(request: ControlRequest, argument: unknown): Promise<unknown> {
-    if (request === 'confirm' && !(await this.#isNamed(argument as NamedTarget))) return undefined;
+  async #answer(request: ControlRequest, argument: unknown, closed: Promise<void>): Promise<unknown> {
+    if (request === 'confirm') return this.#confirm(argument as NamedTarget);
     if (readPid(this.#files.pid) !== process.pid) this.#mendPid();
-    if (request === 'stop') setImmediate(() => this.end('it was asked to'));
-    if (request === 'ready' && this.#state !== 'ready') {
-      await new Promise<void>((resolve) => this.#attached.push(resolve));
+    switch (request) {
+      case 'check':
+        return this.#check(argument as CheckRequest);
+      case 'handover':
+        return this.#handOver(closed);
+      case 'retire':
+        void this.#retire(argument as RetireRequest, closed);
+        break;
+      case 'idle':
+        await this.#journal.untilIdle();
+        break;
+      case 'stop':
+        setImmediate(() => this.end('it was asked to'));
+        break;
+      case 'ready':
+        if (this.#state !== 'ready') await new Promise<void>((resolve) => this.#attached.push(resolve));
+        break;
+      default:
     }
     return this.#status();
+  }
+
+  /** The status of a bridge to a target that a person named; checked, if they want nothing else of it. */
+  async #confirm(named: NamedTarget): Promise<DaemonStatus | undefined> {
+    if (!matchesTarget(this.#status(), named.spec, named.user)) return undefined;
+    const isNews = optionChanges(this.#options, mergedOptions(this.#options, named.options)).length > 0;
+    const [isNamed, status] = await Promise.all([
+      this.#isNamed(named),
+      isNews ? this.#status() : this.#check({ mend: false }),
+    ]);
+    if (!isNamed) return undefined;
+    if (readPid(this.#files.pid) !== process.pid) this.#mendPid();
+    if (isNews || (status.state !== 'broken' && !this.#bridge?.isIncomplete)) return status;
+    return this.#check({ mend: true, takeover: named.options.takeover });
+  }
+
+  /** Looks at every socket in the target as a client there would, and mends what it finds if it is told to. */
+  async #check({ mend, takeover = false }: CheckRequest): Promise<DaemonStatus> {
+    const bridge = this.#bridge;
+    const status = this.#status(); // without the check's own session
+    if (this.#state !== 'ready' || !bridge) return status;
+    const { problems, mended } = await bridge.check(mend ? { takeover, log: this.#say } : undefined);
+    this.#problems = problems;
+    const { state, sockets, warnings } = this.#status();
+    return { ...status, state, sockets, warnings, problems: [...problems], mended };
+  }
+
+  /** Leaves the sockets to another bridge until that has taken this one's place, or its caller is gone. */
+  async #handOver(closed: Promise<void>): Promise<DaemonStatus> {
+    const bridge = this.#bridge;
+    const inPlace = (await bridge?.inPlace()) ?? [];
+    bridge?.pause();
+    void closed.then(() => bridge?.resume());
+    return { ...this.#status(), inPlace };
+  }
+
+  /** Ends once nothing is in flight: another bridge has the sockets already. Goes on if that one gives up. */
+  async #retire({ now }: RetireRequest, closed: Promise<void>): Promise<void> {
+    const before = this.#state;
+    this.#state = 'ending';
+    const idle = now ? true : this.#journal.untilIdle().then(() => true);
+    if (await Promise.race([idle, closed.then(() => false)])) this.end('another bridge has taken its place');
+    else if (this.#state === 'ending') this.#state = before;
   }
 
   /** Whether what a person named, looked up with that person's environment, is this bridge's target and runs. */
@@ -192,11 +307,15 @@ export class Daemon {
     return {
       key: bridgeKey(this.#target),
       target: this.#target.name,
+      user: this.#target.user,
       id: this.#target.id,
       pid: process.pid,
       started: this.#started.toISOString(),
       uptimeSeconds: Math.floor((Date.now() - this.#started.getTime()) / 1000),
-      state: this.#state,
+      state: this.#state === 'ready' && this.#knownProblems().length > 0 ? 'broken' : this.#state,
+      problems: this.#knownProblems(),
+      mended: [],
+      nextAttempt: this.#nextAttempt?.toISOString() ?? null,
       runtime: this.#bridge?.info.runtime ?? '',
       sockets: [...(this.#bridge?.info.sockets ?? [])],
       warnings: [...this.#agentWarnings, ...(this.#bridge?.info.warnings ?? [])],
@@ -214,6 +333,11 @@ export class Daemon {
       lastOperation: this.#journal.lastOperation ?? null,
       lastError: this.#lastError,
     };
+  }
+
+  /** What the sockets' keepers know now, and what the last check found beside that. */
+  #knownProblems(): string[] {
+    return [...new Set([...(this.#bridge?.problems ?? []), ...this.#problems])];
   }
 
   readonly #say = (message: string, level: LogLevel): void => {
@@ -254,14 +378,14 @@ export class Daemon {
   }
 }
 
-/** The PID in a file, if there is one. It proves nothing: only the control socket does. */
-function readPid(path: string): number | undefined {
-  try {
-    const pid = Number(readFileSync(path, 'latin1').trim());
-    return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined;
-  } catch {
-    return undefined;
-  }
+/** The sockets that a person asked for by name: without one of them the bridge fails. */
+function requiredSockets(options: BridgeOptions): SocketType[] {
+  const { gpg, ssh = isSshImplied(options) } = options;
+  return [...(gpg ? ['gpg-agent' as const] : []), ...(ssh ? ['ssh-agent' as const] : [])];
+}
+
+function chosenRuntime({ runtime }: BridgeOptions): Runtime | undefined {
+  return runtime === 'auto' ? undefined : runtime;
 }
 
 function alreadyRunning(target: Target): BridgeError {

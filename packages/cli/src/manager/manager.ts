@@ -1,8 +1,22 @@
 import { rmSync } from 'node:fs';
-import { BridgeError } from '@gpg-bridge/core/errors';
-import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
+import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import {
+  type BridgeOptions,
+  type BridgeSelector,
+  checkOptions,
+  mergedOptions,
+  type OptionChange,
+  optionChanges,
+} from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
-import { askDaemon, type ControlRequest, type DaemonStatus, type NamedTarget } from '../daemon/control.ts';
+import {
+  askDaemon,
+  type CheckRequest,
+  type ControlRequest,
+  type DaemonStatus,
+  type NamedTarget,
+} from '../daemon/control.ts';
+import type { Predecessor } from '../daemon/daemon.ts';
 import { matchesTarget } from '../daemon/match-target.ts';
 import {
   type BridgeFiles,
@@ -14,7 +28,7 @@ import {
 } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
-import type { BridgeInfo, SocketBridgeManager } from './types.ts';
+import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
 /** How a manager is set up; everything has a default. */
 export interface ManagerOptions {
@@ -23,6 +37,8 @@ export interface ManagerOptions {
   program?: string;
   /** Told what is going on, for a person who waits. */
   progress?: (text: string) => void;
+  /** Told what a person has to know before it goes on. */
+  notice?: (text: string) => void;
   /** Gives up on a bridge that is being started. */
   signal?: AbortSignal;
 }
@@ -44,6 +60,9 @@ const ENGINE_VARIABLES = [
 const CONFIRM_TIMEOUT_MS = 2_000;
 /** As long as a daemon itself waits for a slow target. */
 const READY_TIMEOUT_MS = 60_000;
+/** More than a check takes whose agents do not answer. */
+const CHECK_TIMEOUT_MS = 20_000;
+const LIST_TIMEOUT_MS = 5_000;
 /** More than the three seconds that a daemon gives its target to remove the sockets. */
 const STOP_TIMEOUT_MS = 15_000;
 
@@ -52,42 +71,106 @@ export class Manager implements SocketBridgeManager {
   readonly #directory: string;
   readonly #program: string | undefined;
   readonly #progress: (text: string) => void;
+  readonly #notice: (text: string) => void;
   readonly #signal: AbortSignal | undefined;
 
   constructor(options: ManagerOptions = {}) {
     this.#directory = options.stateDirectory ?? stateDirectory();
     this.#program = options.program;
     this.#progress = options.progress ?? (() => {});
+    this.#notice = options.notice ?? (() => {});
     this.#signal = options.signal;
   }
 
-  /** Makes sure that a bridge with these options runs; returns when it is ready. */
-  async ensureBridge(spec: string | undefined, options: BridgeOptions = {}): Promise<BridgeInfo> {
-    const confirmed = await this.#confirmed(spec, options);
-    if (confirmed) return infoOf(confirmed, { reused: true, restarted: false });
-    const target = await resolveTarget(spec, options);
+  /** Makes sure that a bridge with these options runs; returns when it works. */
+  async ensureBridge(spec: string | undefined, { now, ...given }: EnsureOptions = {}): Promise<BridgeInfo> {
+    checkOptions(given);
+    const confirmed = await this.#confirmed(spec, given);
+    if (confirmed) return workingInfo(confirmed);
+    const target = await resolveTarget(spec, given);
     await target.check();
     const files = bridgeFiles(this.#directory, bridgeKey(target));
     let running = await runningDaemon(files, target);
-    if (running && isUsable(running, options)) return this.#reuse(files, target, running);
+    if (running && isUsable(running, given)) return this.#reuse(files, target, running, given);
     ensureStateDirectory(this.#directory);
     const lock = await this.#lock(files.lock);
     try {
       // Somebody else may have started it while we waited.
       running = await runningDaemon(files, target);
-      if (running && isUsable(running, options)) return await this.#reuse(files, target, running);
-      const restarted = running !== undefined && running.state !== 'ending';
-      if (restarted) this.#progress(`restarting the bridge to ${target.name} with other options`);
+      if (running && isUsable(running, given)) return await this.#reuse(files, target, running, given);
+      if (running && running.state !== 'ending') {
+        return await this.#replace(
+          files,
+          target,
+          running,
+          mergedOptions(running.options, given),
+          now ?? false,
+        );
+      }
       if (running) await stopDaemon(files);
       this.#progress(`connecting to ${target.name}`);
       removeLeftovers(files);
-      // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
-      const { spawnDaemon } = await import('./spawn-daemon.ts');
-      const status = await spawnDaemon(target, files, options, this.#program, this.#signal);
-      return infoOf(status, { reused: false, restarted });
+      return infoOf(await this.#spawn(target, files, given), 'new');
     } finally {
       lock.release();
     }
+  }
+
+  async #spawn(
+    target: Target,
+    files: BridgeFiles,
+    options: BridgeOptions,
+    predecessor?: Predecessor,
+  ): Promise<DaemonStatus> {
+    // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
+    const { spawnDaemon } = await import('./spawn-daemon.ts');
+    return spawnDaemon(target, files, options, {
+      program: this.#program,
+      signal: this.#signal,
+      predecessor,
+    });
+  }
+
+  /**
+   * Gives a bridge that runs other options: a new one is started beside it and takes its sockets when it works. If
+   * that fails, the old one keeps or takes back what it had.
+   */
+  async #replace(
+    files: BridgeFiles,
+    target: Target,
+    running: DaemonStatus,
+    options: BridgeOptions,
+    now: boolean,
+  ): Promise<BridgeInfo> {
+    checkOptions(options);
+    const changes = optionChanges(running.options, options);
+    if (!now) await this.#untilIdle(files, target);
+    this.#progress(`changing the bridge to ${target.name}`);
+    let release = () => {};
+    const until = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    try {
+      const status = await askDaemon(files.control, 'handover', undefined, undefined, { until });
+      const sockets = (status?.inPlace ?? []) as Predecessor['sockets'];
+      const predecessor = status && { sockets, now };
+      return infoOf(await this.#spawn(target, files, options, predecessor), 'changed', changes);
+    } finally {
+      release();
+    }
+  }
+
+  /** Waits until nobody is cut off by the end of a bridge, and says for what. */
+  async #untilIdle(files: BridgeFiles, target: Target): Promise<void> {
+    const status = await askDaemon(files.control, 'status');
+    if (status?.waiting) {
+      const { command, key, sinceSeconds } = status.waiting;
+      this.#notice(
+        `waiting: a ${command}${key ? ` with key ${key}` : ''} in ${target.name} has been waiting for a person for ` +
+          `${sinceSeconds} s and would be cut off. Answer it, or use --now`,
+      );
+    }
+    await askDaemon(files.control, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: this.#signal });
   }
 
   /** Ends the bridge to a target; false if there was none. */
@@ -96,16 +179,26 @@ export class Manager implements SocketBridgeManager {
     return status ? stopDaemon(bridgeFiles(this.#directory, status.key)) : false;
   }
 
-  /** Ends every bridge of this user; returns how many. */
+  /** Ends every bridge of this user; returns how many. All are asked before the first failure is thrown. */
   async stopAll(): Promise<number> {
+    const { ended, failures } = await this.stopEach();
+    if (failures[0]) throw failures[0];
+    return ended;
+  }
+
+  /** Ends every bridge of this user that can be ended; returns how many, and why others were not. */
+  async stopEach(): Promise<{ ended: number; failures: BridgeError[] }> {
     const stops = await Promise.allSettled(
       controlSockets(this.#directory).map((control) =>
         stopDaemon(filesBeside(control.replace(/\.sock$/, '.pid'))),
       ),
     );
-    // All are asked to end before the first failure is thrown.
-    for (const stop of stops) if (stop.status === 'rejected') throw stop.reason;
-    return stops.filter((stop) => stop.status === 'fulfilled' && stop.value).length;
+    return {
+      ended: stops.filter((stop) => stop.status === 'fulfilled' && stop.value).length,
+      failures: stops.flatMap((stop) =>
+        stop.status === 'rejected' ? [toBridgeError(stop.reason, "can't end a bridge")] : [],
+      ),
+    };
   }
 
   /** Whether there is a bridge to a target. */
@@ -113,9 +206,39 @@ export class Manager implements SocketBridgeManager {
     return (await this.find(spec, selector)) !== undefined;
   }
 
-  /** Every running bridge's status. */
-  list(): Promise<DaemonStatus[]> {
-    return this.#askAll('status');
+  /** Every running bridge's status, by target and user. */
+  async list(): Promise<DaemonStatus[]> {
+    return inOrder(await this.#askAll('status'));
+  }
+
+  /**
+   * The same after a look at every socket in the targets, with the daemons that do not answer: of those only the
+   * process and the target are known.
+   */
+  async listChecked(): Promise<DaemonStatus[]> {
+    const check: CheckRequest = { mend: false };
+    const statuses = await Promise.all(
+      controlSockets(this.#directory).map(async (control) => {
+        try {
+          const status = await askDaemon(control, 'check', LIST_TIMEOUT_MS, check);
+          return status && bridgeFiles(this.#directory, status.key).control === control ? status : undefined;
+        } catch (error) {
+          const { notAnswering } = await import('../daemon/daemon-process.ts');
+          return notAnswering(filesBeside(control.replace(/\.sock$/, '.pid')), (error as BridgeError).why);
+        }
+      }),
+    );
+    return inOrder(statuses.filter((status) => status !== undefined));
+  }
+
+  /** The bridge to a target, after a look at its sockets. */
+  async findChecked(
+    spec: string | undefined,
+    selector: BridgeSelector = {},
+  ): Promise<DaemonStatus | undefined> {
+    const found = await this.find(spec, selector);
+    const check: CheckRequest = { mend: false };
+    return found && askDaemon(bridgeFiles(this.#directory, found.key).control, 'check', undefined, check);
   }
 
   /**
@@ -167,18 +290,27 @@ export class Manager implements SocketBridgeManager {
     // A relative path, and maybe a command, depends on the working directory, which the daemon does not share.
     if (spec === undefined || options.exec !== undefined || /^local:(?!\/)/.test(spec)) return undefined;
     const env = Object.fromEntries(ENGINE_VARIABLES.map((name) => [name, process.env[name] ?? '']));
-    const asked: NamedTarget = { spec, user: options.user, env };
+    const asked: NamedTarget = { spec, user: options.user, env, options };
     const [status, another] = await this.#askAll('confirm', CONFIRM_TIMEOUT_MS, asked);
     if (!status || another) return undefined;
-    return status.state === 'ready' && sameOptions(status.options, options) ? status : undefined;
+    const isUp = status.state === 'ready' || status.state === 'broken';
+    return isUp && isUsable(status, options) ? status : undefined;
   }
 
-  async #reuse(files: BridgeFiles, target: Target, running: DaemonStatus): Promise<BridgeInfo> {
-    const how = { reused: true, restarted: false };
-    if (running.state === 'ready') return infoOf(running, how);
-    this.#progress(`waiting for the bridge to ${target.name}`);
-    const status = await askDaemon(files.control, 'ready', READY_TIMEOUT_MS);
-    if (status) return infoOf(status, how);
+  async #reuse(
+    files: BridgeFiles,
+    target: Target,
+    running: DaemonStatus,
+    { takeover }: BridgeOptions,
+  ): Promise<BridgeInfo> {
+    if (running.state !== 'ready' && running.state !== 'broken') {
+      this.#progress(`waiting for the bridge to ${target.name}`);
+      const status = await askDaemon(files.control, 'ready', READY_TIMEOUT_MS);
+      if (status) return infoOf(status, 'running');
+    }
+    const check: CheckRequest = { mend: true, takeover };
+    const checked = await askDaemon(files.control, 'check', CHECK_TIMEOUT_MS, check);
+    if (checked) return workingInfo(checked);
     throw new BridgeError('DAEMON_FAILED', {
       what: `the bridge to ${target.name} ended`,
       why: running.lastError ?? 'it went away while it was being waited for',
@@ -224,25 +356,36 @@ function removeLeftovers(files: BridgeFiles): void {
   rmSync(files.pid, { force: true });
 }
 
-/** Whether a daemon's bridge is not about to end, and has the wanted options. */
-function isUsable(running: DaemonStatus, options: BridgeOptions): boolean {
-  return running.state !== 'ending' && sameOptions(running.options, options);
+/** Whether a daemon's bridge is not about to end, and is what is wanted. */
+function isUsable(running: DaemonStatus, given: BridgeOptions): boolean {
+  if (running.state === 'ending') return false;
+  return optionChanges(running.options, mergedOptions(running.options, given)).length === 0;
 }
 
-/** Whether two sets of options make the same bridge; a target's name is not among them. */
-function sameOptions(a: BridgeOptions, b: BridgeOptions): boolean {
-  return normal(a) === normal(b);
+function inOrder(statuses: DaemonStatus[]): DaemonStatus[] {
+  const name = ({ target, user, pid }: DaemonStatus) => `${target}\0${user}\0${pid}`;
+  return statuses.sort((a, b) => (name(a) < name(b) ? -1 : 1));
 }
 
-function normal(options: BridgeOptions): string {
-  const { keys = 'pairs', sshKeys = [], takeover: _takeover, ...rest } = options;
-  const entries = Object.entries({ ...rest, keys, sshKeys: [...sshKeys].sort() });
-  return JSON.stringify(
-    entries.filter(([, value]) => value !== undefined).sort(([x], [y]) => (x < y ? -1 : 1)),
-  );
+/** A bridge that ran already; an error if nothing of it works. */
+function workingInfo(status: DaemonStatus): BridgeInfo {
+  const { target, problems, sockets, warnings } = status;
+  if (problems.length > 0 && problems.length >= sockets.length) {
+    throw new BridgeError('BRIDGE_BROKEN', {
+      what: `the bridge to ${target} does not work`,
+      why: problems.join('; '),
+      fix: 'Mend that and try again, or end it with `gpg-bridge down` and start anew.',
+    });
+  }
+  return infoOf({ ...status, warnings: [...warnings, ...problems] }, 'running');
 }
 
-function infoOf(status: DaemonStatus, how: Pick<BridgeInfo, 'reused' | 'restarted'>): BridgeInfo {
-  const { target, id, pid, started, runtime, sockets, warnings, shell } = status;
-  return { target, id, pid, started, runtime, sockets, warnings, ...(shell ? { shell } : {}), ...how };
+function infoOf(
+  status: DaemonStatus,
+  result: BridgeInfo['result'],
+  changes: OptionChange[] = [],
+): BridgeInfo {
+  const { target, user, id, pid, started, runtime, sockets, warnings, mended, shell } = status;
+  const facts = { target, user, id, pid, started, runtime, sockets, warnings, ...(shell ? { shell } : {}) };
+  return { ...facts, result, changes, mended };
 }

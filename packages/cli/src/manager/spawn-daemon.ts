@@ -5,6 +5,7 @@ import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { type BridgeOptions, bridgeWords } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
+import type { Predecessor } from '../daemon/daemon.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
 import type { Target } from '../targets/target.ts';
@@ -14,13 +15,20 @@ const READY_FD = 3;
 /** The built command; everything else is built into the same folder. */
 const PROGRAM = join(import.meta.dirname, 'gpg-bridge.js');
 
+/** How a daemon is started; everything has a default. */
+export interface SpawnOptions {
+  program?: string | undefined;
+  signal?: AbortSignal | undefined;
+  /** The daemon whose place it takes. */
+  predecessor?: Predecessor | undefined;
+}
+
 /** Starts a detached daemon and resolves when its bridge is ready, or rejects with what went wrong inside. */
 export async function spawnDaemon(
   target: Target,
   files: BridgeFiles,
   options: BridgeOptions,
-  program = PROGRAM,
-  signal?: AbortSignal,
+  { program = PROGRAM, signal, predecessor }: SpawnOptions = {},
 ): Promise<DaemonStatus> {
   // What the runtime itself prints (a crash) goes to the log; everything else is written there as JSON.
   const log = openSync(files.log, 'a', 0o600);
@@ -32,6 +40,7 @@ export async function spawnDaemon(
       ...targetWords(target),
       `--pid-file=${files.pid}`,
       `--ready-fd=${READY_FD}`,
+      ...predecessorWords(predecessor),
       ...bridgeWords(options),
     ],
     {
@@ -71,6 +80,11 @@ function targetWords(target: Target): string[] {
   if (target.kind === 'exec') return []; // the options say it
   if (target.kind === 'docker') return [`--container=${target.id}`];
   return [`--target=${target.kind}:${target.id}`];
+}
+
+function predecessorWords(predecessor: Predecessor | undefined): string[] {
+  if (!predecessor) return [];
+  return [`--succeeds=${predecessor.sockets.join(',') || 'none'}`, ...(predecessor.now ? ['--now'] : [])];
 }
 
 function parse(text: string): { ready?: DaemonStatus; error?: unknown } {

@@ -37,19 +37,25 @@ export async function containerTarget(
       events.on('error', () => {}); // `close` follows
       return () => events.removeAllListeners('close').destroy();
     },
-    comesBack: (attempt, signal) => comesBack(engine, found.id, attempt, signal),
+    comesBack: (...when) => comesBack(engine, found.id, ...when),
   };
   return target;
 }
 
 /** Waits for the container's start, or for the engine if that is what went away. */
-async function comesBack(engine: Engine, id: string, attempt: number, signal: AbortSignal): Promise<void> {
+async function comesBack(
+  engine: Engine,
+  id: string,
+  attempt: number,
+  signal: AbortSignal,
+  onPause?: (until: Date) => void,
+): Promise<void> {
   const { backOff } = await import('./spawn-exec.ts'); // loaded late: a container that stays up never needs it
   let events: Readable;
   try {
     events = await engine.events({ container: id, actions: ['start', 'unpause', 'destroy'] });
   } catch {
-    await backOff(attempt, signal);
+    await backOff(attempt, signal, onPause);
     return;
   }
   const aborted = () => events.destroy();
@@ -65,7 +71,7 @@ async function comesBack(engine: Engine, id: string, attempt: number, signal: Ab
     const found = await engine.inspectContainer(id).catch((error: unknown) => {
       if (error instanceof BridgeError && error.code === 'TARGET_NOT_FOUND') throw error;
     });
-    if (found?.running) await backOff(attempt, signal);
+    if (found?.running) await backOff(attempt, signal, onPause);
     else if (!signal.aborted) await changed;
   } finally {
     signal.removeEventListener('abort', aborted);

@@ -7,7 +7,7 @@ import type { SocketType } from '../socket-type.ts';
 import { printable } from '../text/escape.ts';
 import { refuseIfTaken } from './claim-path.ts';
 import { inspectPath } from './inspect-path.ts';
-import { checkPathLength, type KeepOptions, keepPath } from './keep-path.ts';
+import { checkPathLength, type KeepOptions, type KeptPath, keepPath } from './keep-path.ts';
 import { hasPrivateKeys, importPublicKeys, type KeysToImport } from './keyring.ts';
 import type { TargetOperations } from './operations.ts';
 import { gnupgPlaces, requireGpg, stopTargetAgent } from './target-gnupg.ts';
@@ -19,6 +19,8 @@ export interface SocketSetup {
   /** Public keys of the host; the gpg socket waits for them. */
   keys?: Promise<KeysToImport> | undefined;
   takeover?: boolean | undefined;
+  /** Sockets that an earlier bridge of the same person holds: these are taken from it. */
+  succeeds?: readonly SocketType[] | undefined;
   /** The host agents' own sockets, which are never replaced. */
   hostSockets?: readonly SocketIdentity[] | undefined;
   /** The directory of the ssh socket, if it is not ~/.ssh. */
@@ -31,9 +33,13 @@ export interface SocketSetup {
 /** The sockets that listen, and what a person should know about them. */
 export interface ServedSockets {
   sockets: { type: SocketType; path: string }[];
+  /** The same, to be looked after. */
+  kept: KeptPath[];
   warnings: string[];
   /** Why a socket was not made. */
   failures: BridgeError[];
+  /** The types of those. */
+  missing: SocketType[];
   /** The rest of a large keyring is in; never rejects. */
   imported: Promise<void>;
 }
@@ -48,6 +54,7 @@ const PROBE_TIMEOUT_MS = 2_000;
 export async function serveSockets(operations: TargetOperations, setup: SocketSetup): Promise<ServedSockets> {
   const warnings: string[] = [];
   const failures: BridgeError[] = [];
+  const missing: SocketType[] = [];
   let isUp = false;
   /** Something the person should hear about: when it happens before the bridge is up, with that. */
   const log: LogCallback = (text, level) => {
@@ -55,41 +62,47 @@ export async function serveSockets(operations: TargetOperations, setup: SocketSe
     if (!isUp && (level === 'warn' || level === 'error')) warnings.push(line);
     setup.log(line, level);
   };
-  const attempt = async (step: () => Promise<string>, type: SocketType) => {
+  const attempt = async (step: () => Promise<KeptPath>, type: SocketType) => {
     try {
-      return [{ type, path: await step() }];
+      return [await step()];
     } catch (error) {
       const failure = toBridgeError(error, "can't make the sockets of the bridge");
       failures.push(failure);
+      missing.push(type);
       log(failure.message, 'warn');
       return [];
     }
   };
   let imported: Promise<void> = Promise.resolve();
   const gpgSocket = async () => {
-    const { path, rest } = await serveGpg(operations, setup, log);
+    const { kept, rest } = await serveGpg(operations, setup, log);
     imported = rest;
-    return path;
+    return kept;
   };
-  const sockets = await Promise.all([
+  const made = await Promise.all([
     setup.gpg ? attempt(gpgSocket, 'gpg-agent') : [],
     setup.ssh ? attempt(() => serveSsh(operations, setup, log), 'ssh-agent') : [],
   ]);
   isUp = true;
-  return { sockets: sockets.flat(), warnings, failures, imported };
+  const kept = made.flat();
+  const sockets = kept.map(({ type, path }) => ({ type, path }));
+  return { sockets, kept, warnings, failures, missing, imported };
 }
 
-async function serveSsh(operations: TargetOperations, setup: SocketSetup, log: LogCallback): Promise<string> {
+async function serveSsh(
+  operations: TargetOperations,
+  setup: SocketSetup,
+  log: LogCallback,
+): Promise<KeptPath> {
   const path = join(setup.sshDirectory ?? join(operations.facts.home, '.ssh'), 'agent.sock');
-  await keepPath(operations, keepOptions(operations, setup, 'ssh-agent', path, log));
-  return path;
+  return keepPath(operations, keepOptions(operations, setup, 'ssh-agent', path, log));
 }
 
 async function serveGpg(
   operations: TargetOperations,
   setup: SocketSetup,
   log: LogCallback,
-): Promise<{ path: string; rest: Promise<void> }> {
+): Promise<{ kept: KeptPath; rest: Promise<void> }> {
   const [{ home, agentSocket: path }] = await Promise.all([gnupgPlaces(operations), requireGpg(operations)]);
   const options = keepOptions(operations, setup, 'gpg-agent', path, log);
   checkPathLength(path, operations.facts.system);
@@ -104,8 +117,8 @@ async function serveGpg(
   const [first, rest] = splitKeyring(keys, FIRST_KEYS_BYTES);
   const importPart = (part: Buffer) => importAndTell(operations, { keys: part, trust }, home, log);
   if (first.length > 0) await importPart(first);
-  await keepPath(operations, options, finding);
-  return { path, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
+  const kept = await keepPath(operations, options, finding);
+  return { kept, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
 }
 
 function keepOptions(
@@ -115,9 +128,11 @@ function keepOptions(
   path: string,
   log: LogCallback,
 ): KeepOptions {
-  const { takeover, hostSockets, probeTimeoutMs, backlog } = setup;
+  const { hostSockets, probeTimeoutMs, backlog } = setup;
+  const succeeds = setup.succeeds?.includes(type);
+  const takeover = setup.takeover || succeeds;
   const stopOwnAgent = () => stopTargetAgent(operations);
-  return { type, path, log, takeover, hostSockets, probeTimeoutMs, backlog, stopOwnAgent };
+  return { type, path, log, takeover, succeeds, hostSockets, probeTimeoutMs, backlog, stopOwnAgent };
 }
 
 /** Keys that can't be imported are said, and leave the socket. */

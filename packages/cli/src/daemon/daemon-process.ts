@@ -1,0 +1,53 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import type { DaemonStatus } from './control.ts';
+import { readPid } from './pid-file.ts';
+import type { BridgeFiles } from './state-dir.ts';
+
+/** What is known of a daemon that does not answer; undefined if the PID in its file is another program's by now. */
+export function notAnswering(files: BridgeFiles, why: string): DaemonStatus | undefined {
+  const pid = readPid(files.pid);
+  const words = pid === undefined ? [] : commandLine(pid);
+  if (pid === undefined || !words.includes(`--pid-file=${files.pid}`)) return undefined;
+  const option = (name: string) =>
+    words.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + '--='.length);
+  const target = option('target') ?? option('container') ?? option('exec') ?? '';
+  const user = option('user') ?? '';
+  return {
+    key: '',
+    target,
+    user,
+    id: '',
+    pid,
+    started: '',
+    uptimeSeconds: 0,
+    state: 'not-answering',
+    problems: [`its process does not answer: ${why}`],
+    mended: [],
+    nextAttempt: null,
+    runtime: '',
+    sockets: [],
+    warnings: [],
+    options: { ...(user ? { user } : {}) },
+    sessions: { open: 0, total: 0 },
+    bytes: { toHost: 0, toTarget: 0 },
+    waiting: null,
+    lastOperation: null,
+    lastError: null,
+  };
+}
+
+/** The words that a process was started with; none if it can't be seen. */
+function commandLine(pid: number): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    // Not Linux: ps joins the words with blanks, and these have none of their own where it matters.
+  }
+  try {
+    const printed = execFileSync('ps', ['-ww', '-o', 'args=', '-p', String(pid)], { encoding: 'utf8' });
+    return printed.trim().split(' ');
+  } catch {
+    return [];
+  }
+}
