@@ -76,6 +76,9 @@ interface ServedTarget {
   /** Sockets that could not be made. */
   missing: SocketType[];
   info: BridgeInfo;
+  /** What holds as long as the sockets do, beside what could not be made. */
+  ownWarnings: string[];
+  failures: string[];
 }
 
 /**
@@ -134,6 +137,12 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
     return this.#served.kept.flatMap(({ problem }) => problem ?? []);
   }
 
+  /** Forgets the warnings about what happened at the start: they have been told. */
+  forgetEvents(): void {
+    const { info, ownWarnings, failures } = this.#served;
+    this.#served.info = { ...info, warnings: [...ownWarnings, ...failures] };
+  }
+
   /** Whether there are sockets that could not be made. */
   get isIncomplete(): boolean {
     return this.#served.missing.length > 0;
@@ -189,7 +198,9 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
     });
     kept.push(...again.kept);
     this.#served.missing = again.missing;
-    this.#served.info = { ...info, sockets: shownSockets(kept), warnings: again.warnings };
+    const failed = again.failures.map(({ message }) => printable(message, MAX_WARNING));
+    const warnings = [...new Set([...this.#served.ownWarnings, ...again.lasting, ...failed])];
+    this.#served.info = { ...info, sockets: shownSockets(kept), warnings };
     return again.sockets.map(({ path }) => `made the socket ${printable(path)}, which was missing`);
   }
 
@@ -204,6 +215,8 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
 
 /** How long the server in the target may take to remove its sockets. */
 const STOP_TIMEOUT_MS = 3_000;
+/** A message about a target, which may quote it. */
+const MAX_WARNING = 1_000;
 /** How long a command that ended may take for its last words. */
 const LAST_WORDS_MS = 500;
 /** How long the host's programs may take that are not needed any more. */
@@ -261,12 +274,13 @@ async function serveTarget(
     };
     // Keys that a person named and that are not there fail the bridge before it touches anything.
     if (Array.isArray(parts.keys)) await setup.keys;
-    const { kept, warnings, failures, missing } = await serveSockets(operations, setup);
+    const { kept, warnings, lasting, failures, missing } = await serveSockets(operations, setup);
     if (muxer.closed) throw ended ?? givenUp();
     const required = parts.required?.find((type) => missing.includes(type));
     if (kept.length === 0 || required) throw noSockets(target, failures);
     const info = { runtime, sockets: shownSockets(kept), warnings };
-    return { muxer, operations, setup, kept, missing, info };
+    const told = failures.map(({ message }) => printable(message, MAX_WARNING));
+    return { muxer, operations, setup, kept, missing, info, ownWarnings: lasting, failures: told };
   } catch (error) {
     muxer.close();
     exec.kill();

@@ -1,16 +1,23 @@
+import { describeError, failureKind } from '@gpg-bridge/core/assuan/error-codes';
 import type { Operation, PendingOperation } from '@gpg-bridge/core/assuan/observer';
 import { PERSON_WAITS_AFTER_MS, usesPrivateKey } from '@gpg-bridge/core/assuan/private-key-commands';
 
 /** One thing that was asked of the host's keys. */
 export interface JournalEntry {
-  /** ISO time at which it was asked. */
+  /** ISO time at which it was answered: a log is in the order of its times. */
   time: string;
   /** The client session, by the number of its stream. */
   session: number;
   command: string;
   /** Keygrip of an OpenPGP key, or fingerprint of an SSH key. */
   key?: string;
+  /**
+   * `ok`; `cancelled`, `timeout`, `wrong-passphrase` or `refused` by a person or the agent, `no-secret-key`, `error`
+   * for any other reason, `closed` when the connection ended first.
+   */
   outcome: string;
+  /** The agent's error, in libgpg-error's words. */
+  error?: string;
   durationMs: number;
 }
 
@@ -79,13 +86,15 @@ export class Journal {
   /** Records an operation, unless its command uses no key. */
   operation(session: number, operation: Omit<Operation, 'outcome'> & { outcome: string }): void {
     if (SMALL_TALK.has(operation.command)) return;
-    const { command, key, outcome, startedAt, durationMs } = operation;
+    const { command, key, outcome, errorCode, startedAt, durationMs } = operation;
+    const kind = errorCode === undefined || outcome !== 'error' ? undefined : failureKind(errorCode);
     this.lastOperation = {
-      time: new Date(startedAt).toISOString(),
+      time: new Date(startedAt + durationMs).toISOString(),
       session,
       command,
       ...(key === undefined ? {} : { key }),
-      outcome,
+      outcome: kind ?? outcome,
+      ...(errorCode === undefined ? {} : { error: describeError(errorCode) }),
       durationMs: Math.round(durationMs),
     };
     this.#record(this.lastOperation);

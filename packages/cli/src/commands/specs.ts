@@ -80,7 +80,8 @@ export const COMMANDS = {
     details:
       'Starts a bridge to the target and returns when it works; it stays until `gpg-bridge down`, or until\n' +
       'the target stops. Running it again is harmless: it checks the bridge through the sockets in the\n' +
-      'target and mends what it finds. Options that were given hold until they are changed by name.',
+      'target and mends what it finds. Options that were given hold until they are changed by name.\n' +
+      '`gpg -K` in the target then shows `sec#`: the secret half is not there, and is used all the same.',
     examples: [
       ['gpg-bridge up my-container', 'GPG and SSH keys in a Docker container'],
       ['gpg-bridge up podman:build --user dev', 'in a Podman container, for the user dev'],
@@ -120,9 +121,13 @@ export const COMMANDS = {
       follow: { help: 'go on as it happens (also -f)' },
       user: USER_OPTION,
       exec: EXEC_OPTION,
-      json: { help: 'print one JSON object a line' },
+      lines: { value: 'N', help: 'the last N lines alone (also -n N)' },
+      json: { help: 'print the operations as one JSON array, with --follow one object a line' },
     },
-    examples: [['gpg-bridge log my-container -f', 'watch signatures as they are made']],
+    examples: [
+      ['gpg-bridge log my-container -f', 'watch signatures as they are made'],
+      ['gpg-bridge log my-container -n 20', 'what was asked lately'],
+    ],
   },
   env: {
     summary: "print the exports for the target's shell",
@@ -172,7 +177,7 @@ export const COMMON_OPTIONS: Readonly<Record<string, OptionSpec>> = {
 };
 
 /** One-letter forms. */
-const SHORT: Readonly<Record<string, string>> = { help: 'h', follow: 'f' };
+const SHORT: Readonly<Record<string, string>> = { help: 'h', follow: 'f', lines: 'n' };
 
 /** The options of a command in the form that Node's own parser takes. */
 export function parserOptions(spec: CommandSpec): NonNullable<ParseArgsConfig['options']> {

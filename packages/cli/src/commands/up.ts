@@ -63,7 +63,11 @@ function describe(info: BridgeInfo): string[] {
   const ssh = info.sockets.find(({ type }) => type === 'ssh-agent');
   lines.push('', 'Try it there:');
   if (info.shell) lines.push(`  ${info.shell}`);
-  if (gpg) lines.push('  echo hello | gpg --clear-sign         or: git commit -S');
+  if (gpg)
+    lines.push(
+      '  echo hello | gpg --clear-sign         or: git commit -S',
+      '  gpg -K                                sec# is right: the secret half stays on the host',
+    );
   if (ssh)
     lines.push(
       `  export SSH_AUTH_SOCK=${shellQuote(ssh.path)}`,

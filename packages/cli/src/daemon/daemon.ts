@@ -202,6 +202,7 @@ export class Daemon {
         'info',
       );
       await ready();
+      bridge.forgetEvents();
       for (const tell of this.#attached.splice(0)) tell();
       const why = await over;
       const isAsked = this.#ending.signal.aborted;
@@ -331,7 +332,7 @@ export class Daemon {
       },
       waiting: this.#journal.waiting() ?? null,
       lastOperation: this.#journal.lastOperation ?? null,
-      lastError: this.#lastError,
+      lastError: this.#lastError ?? this.#log.problem ?? null,
     };
   }
 
@@ -368,7 +369,12 @@ export class Daemon {
   }
 
   #writePid(): void {
-    writeFileSync(this.#files.pid, `${process.pid}\n`, { mode: 0o600 });
+    try {
+      writeFileSync(this.#files.pid, `${process.pid}\n`, { mode: 0o600 });
+    } catch (error) {
+      rmSync(this.#files.pid, { force: true }); // an empty one, on a full disk
+      throw error;
+    }
   }
 
   /** Puts away what this daemon made; a PID file that another one wrote stays. */

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { BridgeError } from '@gpg-bridge/core/errors';
+import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { type BridgeOptions, bridgeWords } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import type { Predecessor } from '../daemon/daemon.ts';
@@ -31,7 +31,7 @@ export async function spawnDaemon(
   { program = PROGRAM, signal, predecessor }: SpawnOptions = {},
 ): Promise<DaemonStatus> {
   // What the runtime itself prints (a crash) goes to the log; everything else is written there as JSON.
-  const log = openSync(files.log, 'a', 0o600);
+  const log = openLog(files.log, target);
   const child = spawn(
     process.execPath,
     [
@@ -74,6 +74,14 @@ export async function spawnDaemon(
     why: 'its daemon ended without a word',
     fix: `See ${files.log} for what it printed.`,
   });
+}
+
+function openLog(path: string, target: Target): number {
+  try {
+    return openSync(path, 'a', 0o600);
+  } catch (error) {
+    throw toBridgeError(error, `can't start the bridge to ${target.name}`, `Make ${path} writable.`);
+  }
 }
 
 function targetWords(target: Target): string[] {

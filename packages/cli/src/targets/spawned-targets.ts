@@ -1,7 +1,8 @@
 import { realpathSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
-import { BridgeError } from '@gpg-bridge/core/errors';
+import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
+import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
 import type { ExecStream } from '../engine/engine.ts';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
@@ -36,7 +37,9 @@ function commandTarget({ kind, id, user = '', run, ...rest }: CommandTarget): Ta
 /** `local:DIR`: a process on this machine whose GNUPGHOME is DIR, with the ssh socket in it. */
 export async function localTarget(name: string, user?: string): Promise<Target> {
   refuseUser('local', user);
-  const id = canonicalPath(resolve(name));
+  // No shell has expanded a tilde that stands behind `local:`.
+  const home = process.env.HOME || homedir();
+  const id = canonicalPath(resolve(name.replace(/^~(?=\/|$)/, () => home)));
   return commandTarget({
     kind: 'local',
     id,
@@ -44,8 +47,10 @@ export async function localTarget(name: string, user?: string): Promise<Target> 
     shell: `eval "$(gpg-bridge env ${shellQuote(`local:${id}`)})"`,
     async check() {
       try {
-        await mkdir(id, { recursive: true, mode: 0o700 });
+        makeDirectories(id);
       } catch (error) {
+        const full = diskFull(error, `can't use ${id} as a GNUPGHOME`);
+        if (full) throw full;
         throw new BridgeError('TARGET_NOT_FOUND', {
           what: `can't use ${id} as a GNUPGHOME`,
           why: (error as Error).message,

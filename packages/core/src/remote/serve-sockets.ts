@@ -36,6 +36,8 @@ export interface ServedSockets {
   /** The same, to be looked after. */
   kept: KeptPath[];
   warnings: string[];
+  /** Those of the warnings that hold as long as the sockets do, beside the failures. */
+  lasting: string[];
   /** Why a socket was not made. */
   failures: BridgeError[];
   /** The types of those. */
@@ -55,6 +57,7 @@ export async function serveSockets(operations: TargetOperations, setup: SocketSe
   const warnings: string[] = [];
   const failures: BridgeError[] = [];
   const missing: SocketType[] = [];
+  const lasting: string[] = [];
   let isUp = false;
   /** Something the person should hear about: when it happens before the bridge is up, with that. */
   const log: LogCallback = (text, level) => {
@@ -75,8 +78,9 @@ export async function serveSockets(operations: TargetOperations, setup: SocketSe
   };
   let imported: Promise<void> = Promise.resolve();
   const gpgSocket = async () => {
-    const { kept, rest } = await serveGpg(operations, setup, log);
+    const { kept, rest, ownKeys } = await serveGpg(operations, setup, log);
     imported = rest;
+    if (ownKeys) lasting.push(ownKeys);
     return kept;
   };
   const made = await Promise.all([
@@ -86,7 +90,7 @@ export async function serveSockets(operations: TargetOperations, setup: SocketSe
   isUp = true;
   const kept = made.flat();
   const sockets = kept.map(({ type, path }) => ({ type, path }));
-  return { sockets, kept, warnings, failures, missing, imported };
+  return { sockets, kept, warnings, lasting, failures, missing, imported };
 }
 
 async function serveSsh(
@@ -102,7 +106,7 @@ async function serveGpg(
   operations: TargetOperations,
   setup: SocketSetup,
   log: LogCallback,
-): Promise<{ kept: KeptPath; rest: Promise<void> }> {
+): Promise<{ kept: KeptPath; rest: Promise<void>; ownKeys: string | undefined }> {
   const [{ home, agentSocket: path }] = await Promise.all([gnupgPlaces(operations), requireGpg(operations)]);
   const options = keepOptions(operations, setup, 'gpg-agent', path, log);
   checkPathLength(path, operations.facts.system);
@@ -112,13 +116,16 @@ async function serveGpg(
     hasPrivateKeys(operations, home),
   ]);
   refuseIfTaken(finding, { path, takeover: options.takeover ?? false });
-  if (hasOwnKeys) log(`the private keys in ${home} can't be used while the bridge is up`, 'warn');
+  const ownKeys = hasOwnKeys
+    ? printable(`the private keys in ${home} can't be used while the bridge is up`, MAX_WARNING)
+    : undefined;
+  if (ownKeys) log(ownKeys, 'warn');
   const { keys, trust } = (await setup.keys) ?? { keys: Buffer.alloc(0), trust: [] };
   const [first, rest] = splitKeyring(keys, FIRST_KEYS_BYTES);
   const importPart = (part: Buffer) => importAndTell(operations, { keys: part, trust }, home, log);
   if (first.length > 0) await importPart(first);
   const kept = await keepPath(operations, options, finding);
-  return { kept, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
+  return { kept, ownKeys, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
 }
 
 function keepOptions(
