@@ -23,7 +23,7 @@ const REQUIREMENTS = {
   zsh: { programs: ['zsh', 'tmux'] },
   fish: { programs: ['fish', 'tmux'] },
   bash: { programs: ['bash', 'tmux'] },
-  tcsh: { programs: ['tcsh'] },
+  shells: { programs: ['csh', 'tcsh', 'zsh', 'fish'] },
   chromium: { programs: ['chromium'] },
   expect: { programs: ['expect'] },
   tmux: { programs: ['tmux'] },
@@ -72,7 +72,8 @@ export function whatIsMissing(name: RequirementName): string[] {
   return reasons;
 }
 
-function isOnPath(program: string): boolean {
+/** Whether the machine has a program. */
+export function isOnPath(program: string): boolean {
   const dirs = [...(process.env.PATH ?? '').split(':'), '/usr/sbin', '/sbin'];
   return dirs.some((dir) => {
     try {

@@ -147,7 +147,11 @@ export const COMMANDS = {
     operands: 'bash | zsh | fish',
     maxOperands: 1,
     options: {},
-    examples: [['source <(gpg-bridge completion bash)', 'complete commands and options in bash']],
+    examples: [
+      ['source <(gpg-bridge completion bash)', 'in ~/.bashrc'],
+      ['source <(gpg-bridge completion zsh)', 'in ~/.zshrc'],
+      ['gpg-bridge completion fish', 'into ~/.config/fish/completions/gpg-bridge.fish'],
+    ],
   },
   serve: {
     summary: 'run a bridge in the foreground (what `up` starts)',
@@ -177,7 +181,7 @@ export const COMMON_OPTIONS: Readonly<Record<string, OptionSpec>> = {
 };
 
 /** One-letter forms. */
-const SHORT: Readonly<Record<string, string>> = { help: 'h', follow: 'f', lines: 'n' };
+export const SHORT: Readonly<Record<string, string>> = { help: 'h', follow: 'f', lines: 'n' };
 
 /** The options of a command in the form that Node's own parser takes. */
 export function parserOptions(spec: CommandSpec): NonNullable<ParseArgsConfig['options']> {

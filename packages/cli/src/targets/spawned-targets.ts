@@ -4,6 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
 import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
 import type { ExecStream } from '../engine/engine.ts';
+import { loginShellCommand } from './login-shell-command.ts';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
 import { type Target, wrongTarget } from './target.ts';
@@ -86,7 +87,7 @@ export async function sshTarget(name: string, user?: string): Promise<Target> {
       'ForwardAgent=no',
       '--',
       name,
-      argv.map(shellQuote).join(' '),
+      loginShellCommand(argv),
     ]);
   return commandTarget({ kind: 'ssh', id: name, run, reachedByCommand: true, shell: `ssh ${name}` });
 }
