@@ -147,6 +147,28 @@ describe('daemons', () => {
     }
   });
 
+  it('that do not answer can be killed, and nothing else is', async () => {
+    const person = await Person.create();
+    const [one, two] = [await person.localHome(), await person.localHome()];
+    const other = await bystander();
+    const { pid } = await person.json<Up>('up', `local:${one.dir}`, '--runtime=perl');
+    await stopProcess(pid);
+    expect(await person.ok('down', `local:${one.dir}`, '--force')).toContain('is down');
+    await untilGone(`${one.dir}/S.gpg-agent`);
+    expect(await person.json('status')).toEqual([]);
+
+    const second = await person.json<Up>('up', `local:${two.dir}`);
+    const pidFile = await person.file('.pid');
+    await stopProcess(second.pid);
+    await writeFile(pidFile, `${other.pid}\n`);
+    const refused = await person.run(['down', '--all', '--force']);
+    expect(refused.status).toBe(1);
+    expect(other.alive()).toBe(true);
+    await writeFile(pidFile, `${second.pid}\n`);
+    expect(await person.ok('down', '--all', '--force')).toBe('Ended one bridge.\n');
+    expect(await person.ok('up', `local:${two.dir}`)).toContain('is up');
+  });
+
   it('end when the process in the target does, and the next `up` works', async () => {
     const person = await Person.create();
     const target = await person.localHome();

@@ -94,7 +94,12 @@ export const COMMANDS = {
     summary: 'end a bridge',
     operands: 'TARGET | --all',
     maxOperands: 1,
-    options: { all: { help: 'end every bridge' }, user: USER_OPTION, exec: EXEC_OPTION },
+    options: {
+      all: { help: 'end every bridge' },
+      force: { help: 'kill a daemon that does not answer, if it is proven to be the bridge' },
+      user: USER_OPTION,
+      exec: EXEC_OPTION,
+    },
     examples: [
       ['gpg-bridge down my-container', 'end the bridge to it; fine if there is none'],
       ['gpg-bridge down --all', 'end all of them'],

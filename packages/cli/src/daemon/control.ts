@@ -145,6 +145,9 @@ export function serveControl(socket: net.Socket, answer: Answerer): void {
 /** Errors that mean that no daemon is there, or that it ended before it answered. */
 const GONE: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE']);
 
+/** What a daemon of an older version, which may run for weeks, does not say. */
+const LATER_FIELDS = { user: '', problems: [], mended: [], nextAttempt: null };
+
 /** How long a living daemon may take to say something. */
 const ANSWER_TIMEOUT_MS = 5_000;
 
@@ -191,7 +194,8 @@ export function askDaemon(
       else if (!received.endsWith('\n')) resolve(undefined);
       else {
         try {
-          resolve((JSON.parse(received) as DaemonStatus | null) ?? undefined);
+          const status = JSON.parse(received) as DaemonStatus | null;
+          resolve(status ? { ...LATER_FIELDS, ...status } : undefined);
         } catch (error) {
           reject(noAnswer(path, error as Error));
         }
@@ -222,7 +226,7 @@ function noAnswer(path: string, cause: Error): BridgeError {
   return new BridgeError('DAEMON_FAILED', {
     what: `the bridge behind ${path} is of no use`,
     why: cause.message,
-    fix: `End its process (\`gpg-bridge serve\`${pid ? `, PID ${pid}` : ''}) yourself, and try again.`,
+    fix: `End its process (${pid ? `PID ${pid}` : '`gpg-bridge serve`'}) with \`gpg-bridge down --force\`.`,
     cause,
   });
 }

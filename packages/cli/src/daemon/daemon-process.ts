@@ -1,14 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { untilReleased } from './claim.ts';
 import type { DaemonStatus } from './control.ts';
 import { readPid } from './pid-file.ts';
 import type { BridgeFiles } from './state-dir.ts';
 
 /** What is known of a daemon that does not answer; undefined if the PID in its file is another program's by now. */
 export function notAnswering(files: BridgeFiles, why: string): DaemonStatus | undefined {
-  const pid = readPid(files.pid);
-  const words = pid === undefined ? [] : commandLine(pid);
-  if (pid === undefined || !words.includes(`--pid-file=${files.pid}`)) return undefined;
+  const daemon = daemonProcess(files);
+  if (!daemon) return undefined;
+  const { pid, words } = daemon;
   const option = (name: string) =>
     words.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + '--='.length);
   const target = option('target') ?? option('container') ?? option('exec') ?? '';
@@ -35,6 +36,26 @@ export function notAnswering(files: BridgeFiles, why: string): DaemonStatus | un
     lastOperation: null,
     lastError: null,
   };
+}
+
+/**
+ * Kills a daemon that does not answer, and waits until it is gone. False if none can be proven: its words have to name
+ * this very PID file, which no two daemons have, and it has to hold the control socket still.
+ */
+export async function killDaemon(files: BridgeFiles): Promise<boolean> {
+  const daemon = daemonProcess(files);
+  if (!daemon) return false;
+  const released = untilReleased(files.control);
+  process.kill(daemon.pid, 'SIGKILL');
+  await released;
+  return true;
+}
+
+/** The process of a bridge's daemon, and the words that it was started with. */
+function daemonProcess(files: BridgeFiles): { pid: number; words: string[] } | undefined {
+  const pid = readPid(files.pid);
+  const words = pid === undefined ? [] : commandLine(pid);
+  return pid !== undefined && words.includes(`--pid-file=${files.pid}`) ? { pid, words } : undefined;
 }
 
 /** The words that a process was started with; none if it can't be seen. */

@@ -154,6 +154,7 @@ export class Manager implements SocketBridgeManager {
       const status = await askDaemon(files.control, 'handover', undefined, undefined, { until });
       const sockets = (status?.inPlace ?? []) as Predecessor['sockets'];
       const predecessor = status && { sockets, now };
+      if (!status) await stopDaemon(files); // one of an older version, which can't be succeeded
       return infoOf(await this.#spawn(target, files, options, predecessor), 'changed', changes);
     } finally {
       release();
@@ -173,8 +174,15 @@ export class Manager implements SocketBridgeManager {
     await askDaemon(files.control, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: this.#signal });
   }
 
-  /** Ends the bridge to a target; false if there was none. */
-  async stopBridge(spec: string | undefined, selector: BridgeSelector = {}): Promise<boolean> {
+  /** Ends the bridge to a target; false if there was none. With `force` also one that does not answer. */
+  async stopBridge(
+    spec: string | undefined,
+    { force, ...selector }: BridgeSelector & { force?: boolean } = {},
+  ): Promise<boolean> {
+    if (force) {
+      const key = await this.keyOf(spec, selector);
+      return key === undefined ? false : forceDaemon(bridgeFiles(this.#directory, key));
+    }
     const status = await this.find(spec, selector);
     return status ? stopDaemon(bridgeFiles(this.#directory, status.key)) : false;
   }
@@ -187,11 +195,10 @@ export class Manager implements SocketBridgeManager {
   }
 
   /** Ends every bridge of this user that can be ended; returns how many, and why others were not. */
-  async stopEach(): Promise<{ ended: number; failures: BridgeError[] }> {
+  async stopEach({ force = false } = {}): Promise<{ ended: number; failures: BridgeError[] }> {
+    const end = force ? forceDaemon : stopDaemon;
     const stops = await Promise.allSettled(
-      controlSockets(this.#directory).map((control) =>
-        stopDaemon(filesBeside(control.replace(/\.sock$/, '.pid'))),
-      ),
+      controlSockets(this.#directory).map((control) => end(filesBeside(control.replace(/\.sock$/, '.pid')))),
     );
     return {
       ended: stops.filter((stop) => stop.status === 'fulfilled' && stop.value).length,
@@ -220,7 +227,10 @@ export class Manager implements SocketBridgeManager {
     const statuses = await Promise.all(
       controlSockets(this.#directory).map(async (control) => {
         try {
-          const status = await askDaemon(control, 'check', LIST_TIMEOUT_MS, check);
+          // A daemon of an older version knows no check.
+          const status =
+            (await askDaemon(control, 'check', LIST_TIMEOUT_MS, check)) ??
+            (await askDaemon(control, 'status', LIST_TIMEOUT_MS));
           return status && bridgeFiles(this.#directory, status.key).control === control ? status : undefined;
         } catch (error) {
           const { notAnswering } = await import('../daemon/daemon-process.ts');
@@ -238,7 +248,9 @@ export class Manager implements SocketBridgeManager {
   ): Promise<DaemonStatus | undefined> {
     const found = await this.find(spec, selector);
     const check: CheckRequest = { mend: false };
-    return found && askDaemon(bridgeFiles(this.#directory, found.key).control, 'check', undefined, check);
+    if (!found) return undefined;
+    const { control } = bridgeFiles(this.#directory, found.key);
+    return (await askDaemon(control, 'check', undefined, check)) ?? askDaemon(control, 'status');
   }
 
   /**
@@ -349,6 +361,18 @@ async function stopDaemon(files: BridgeFiles): Promise<boolean> {
   const status = await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS);
   if (status === undefined) removeLeftovers(files);
   return status !== undefined;
+}
+
+/** The same, but one that does not answer is killed if its process is proven to be this bridge's. */
+async function forceDaemon(files: BridgeFiles): Promise<boolean> {
+  try {
+    return await stopDaemon(files);
+  } catch (error) {
+    const { killDaemon } = await import('../daemon/daemon-process.ts');
+    if (!(await killDaemon(files))) throw error;
+    removeLeftovers(files);
+    return true;
+  }
 }
 
 /** Removes the PID file of a daemon that was killed. No process is signalled: the PID may be another's by now. */

@@ -58,7 +58,7 @@ async function listIdentities(agent: HostSshAgent): Promise<Identity[]> {
     return await new Promise((resolve, reject) => {
       const reader = new SshMessageReader('agent');
       socket.setTimeout(LIST_TIMEOUT_MS, () => reject(noList('it does not answer')));
-      socket.once('error', reject);
+      socket.on('error', (error) => reject(noList(error.message)));
       socket.once('close', () => reject(noList('it closed the connection')));
       socket.on('data', (chunk: Buffer) => {
         try {
