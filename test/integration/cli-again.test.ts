@@ -190,6 +190,7 @@ describe('options', () => {
     expect(await person.json('status')).toMatchObject([{ options: { gpg: false, runtime: 'node' } }]);
     const refused = await person.run(['up', name, '--no-ssh']);
     expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining('nothing is left') });
+    expect(await person.ok('log', name)).not.toMatch(/another forward|something replaced/);
     // One daemon is left of the three.
     const daemons = (await processesWith(`GPG_BRIDGE_STATE_DIR=${person.stateDir}\0`)).filter(({ command }) =>
       command.includes(' serve '),

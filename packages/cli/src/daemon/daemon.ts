@@ -278,7 +278,9 @@ export class Daemon {
     const bridge = this.#bridge;
     const inPlace = (await bridge?.inPlace()) ?? [];
     bridge?.pause();
-    void closed.then(() => bridge?.resume());
+    void closed.then(() => {
+      if (this.#state !== 'ending') bridge?.resume();
+    });
     return { ...this.#status(), inPlace };
   }
 
@@ -288,7 +290,10 @@ export class Daemon {
     this.#state = 'ending';
     const idle = now ? true : this.#journal.untilIdle().then(() => true);
     if (await Promise.race([idle, closed.then(() => false)])) this.end('another bridge has taken its place');
-    else if (this.#state === 'ending') this.#state = before;
+    else if (!this.#ending.signal.aborted) {
+      this.#state = before;
+      this.#bridge?.resume();
+    }
   }
 
   /** Whether what a person named, looked up with that person's environment, is this bridge's target and runs. */

@@ -120,10 +120,8 @@ async function take(
     case 'hung':
     case 'forward':
       if (!(await bind(operations, finding.identity, options))) return false;
-      options.log(
-        REPLACED[finding.found](finding, options.path),
-        finding.found === 'dead' || options.succeeds ? 'info' : 'warn',
-      );
+      if (options.succeeds) options.log(`took ${options.path} over from the bridge before this one`, 'info');
+      else options.log(REPLACED[finding.found](finding, options.path), LEVELS[finding.found]);
       return true;
     default:
       return bind(operations, undefined, options);
@@ -158,6 +156,8 @@ async function bind(
     }
   }
 }
+
+const LEVELS = { dead: 'info', hung: 'warn', forward: 'warn' } as const;
 
 const REPLACED: Record<Replaceable['found'], (finding: Replaceable, path: string) => string> = {
   dead: (_finding, path) => `replaced the dead socket ${path}`,
