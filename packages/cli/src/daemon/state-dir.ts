@@ -1,7 +1,8 @@
-import { chmodSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { chmodSync, readdirSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { BridgeError } from '@gpg-bridge/core/errors';
+import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
+import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
 
 /** The files of one bridge. */
 export interface BridgeFiles {
@@ -33,7 +34,7 @@ export function stateDirectory(env: NodeJS.ProcessEnv = process.env): string {
  */
 export function ensureStateDirectory(directory: string): void {
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeDirectories(directory);
     const { uid, mode } = statSync(directory);
     if (process.getuid && uid !== process.getuid()) throw new Error('it belongs to another user');
     if ((mode & 0o077) === 0 || process.platform === 'win32') return;
@@ -42,6 +43,8 @@ export function ensureStateDirectory(directory: string): void {
     }
     chmodSync(directory, 0o700);
   } catch (error) {
+    const full = diskFull(error, `can't keep state in ${directory}`);
+    if (full) throw full;
     throw unusable(
       directory,
       (error as Error).message,
