@@ -8,6 +8,7 @@ packages=(
   mmdebstrap debian-archive-keyring                             # images for them
   openssh-server socat                                          # ssh targets, and what the bridge is measured beside
   expect tmux                                                   # a terminal
+  bash-completion zsh fish csh tcsh                             # shells that people use
   chromium g++ make python3                                     # VS Code: its browser, its native modules
 )
 

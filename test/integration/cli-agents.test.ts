@@ -196,7 +196,7 @@ describe("the host's agents", () => {
   it('with both left out are nothing to bridge', async () => {
     const person = await Person.create({ key: false });
     const done = await person.run(['up', `local:${await tempDir()}`, '--no-gpg', '--no-ssh']);
-    expect(done).toMatchObject({ status: 4, stderr: expect.stringContaining('both agents were left out') });
+    expect(done).toMatchObject({ status: 2, stderr: expect.stringContaining('nothing is left to bridge') });
   });
 
   it('may be killed and started again under a bridge', async () => {

@@ -115,7 +115,7 @@ describe('daemons', () => {
     await unlink(join(person.stateDir, other));
     await link(control, join(person.stateDir, other));
     expect(await person.json('status')).toHaveLength(1);
-    expect(await person.json('status', `local:${two.dir}`)).toEqual([]);
+    expect((await person.run(['status', `local:${two.dir}`])).status).toBe(3);
   });
 
   it('that do not answer are said so, and keep no others from being ended', async () => {
@@ -126,14 +126,47 @@ describe('daemons', () => {
     await stopProcess(pid);
     try {
       const [up, status] = await Promise.all([person.run(['up', `local:${one.dir}`]), person.json('status')]);
-      await person.ok('down', `local:${two.dir}`);
+      const down = await person.run(['down', '--all']);
+      expect(down.status).toBe(1);
+      expect(down.stdout.toString()).toBe('Ended one bridge.\n');
+      expect(down.stderr).toMatch(new RegExp(`^gpg-bridge: .*PID ${pid}\\).*\n$`));
       expect(up.status).toBe(1);
       expect(up.stderr).toMatch(/^gpg-bridge: .*it did not answer 'status' within 5 s\. .*\n$/);
-      expect(status).toMatchObject([{ target: `local:${two.dir}` }]);
+      expect(up.stderr).toContain(`PID ${pid}`);
+      const stuck = {
+        target: `local:${one.dir}`,
+        pid,
+        state: 'not-answering',
+        problems: [expect.any(String)],
+      };
+      const working = { target: `local:${two.dir}`, state: 'ready' };
+      expect(status).toMatchObject(one.dir < two.dir ? [stuck, working] : [working, stuck]);
       await expect(stat(`${two.dir}/S.gpg-agent`)).rejects.toThrow('ENOENT');
     } finally {
       process.kill(pid, 'SIGCONT');
     }
+  });
+
+  it('that do not answer can be killed, and nothing else is', async () => {
+    const person = await Person.create();
+    const [one, two] = [await person.localHome(), await person.localHome()];
+    const other = await bystander();
+    const { pid } = await person.json<Up>('up', `local:${one.dir}`, '--runtime=perl');
+    await stopProcess(pid);
+    expect(await person.ok('down', `local:${one.dir}`, '--force')).toContain('is down');
+    await untilGone(`${one.dir}/S.gpg-agent`);
+    expect(await person.json('status')).toEqual([]);
+
+    const second = await person.json<Up>('up', `local:${two.dir}`);
+    const pidFile = await person.file('.pid');
+    await stopProcess(second.pid);
+    await writeFile(pidFile, `${other.pid}\n`);
+    const refused = await person.run(['down', '--all', '--force']);
+    expect(refused.status).toBe(1);
+    expect(other.alive()).toBe(true);
+    await writeFile(pidFile, `${second.pid}\n`);
+    expect(await person.ok('down', '--all', '--force')).toBe('Ended one bridge.\n');
+    expect(await person.ok('up', `local:${two.dir}`)).toContain('is up');
   });
 
   it('end when the process in the target does, and the next `up` works', async () => {

@@ -63,31 +63,43 @@ describe('gpg-bridge with a local target', () => {
     const person = await Person.create();
     const target = await person.localHome();
     const name = `local:${target.dir}`;
-    const up = await person.json<Up>('up', name);
+    const up = await person.json<Up>('up', name, '--keys=pairs');
     expect(up).toEqual({
       target: name,
+      user: '',
       id: target.dir,
       pid: expect.any(Number),
       started: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
       runtime: 'perl',
       sockets: [{ type: 'gpg-agent', path: `${target.dir}/S.gpg-agent` }],
+      warnings: ['there is no ssh-agent to bridge: SSH_AUTH_SOCK is not set'],
+      result: 'new',
+      changes: [],
+      mended: [],
     });
     const bridge = {
       target: name,
+      user: '',
       id: target.dir,
       pid: up.pid,
+      state: 'ready',
+      runtime: 'perl',
+      sockets: up.sockets,
+      options: { keys: 'pairs' },
       uptimeSeconds: expect.any(Number),
       sessions: { open: 0, total: 0 },
       bytes: { toHost: 0, toTarget: 0 },
       waiting: null,
       lastOperation: null,
       lastError: null,
+      problems: [],
+      nextAttempt: null,
     };
     expect(await person.json('status')).toEqual([bridge]);
     await sign(target);
     const operation = {
       time: expect.any(String),
-      session: 1,
+      session: expect.any(Number),
       command: 'PKSIGN',
       key: expect.stringMatching(/^[0-9A-F]{40}$/),
       outcome: 'ok',
@@ -104,20 +116,23 @@ describe('gpg-bridge with a local target', () => {
     expect(await person.json('log', name)).toEqual([operation]);
     await person.ok('down', name);
     expect(await person.json('status')).toEqual([]);
-    expect(await person.json('status', name)).toEqual([]);
+    const none = await person.run(['status', name, '--json']);
+    expect([none.status, none.stdout.toString()]).toEqual([3, '[]\n']);
     // What was asked can still be looked up when the bridge is over.
     expect(await person.json('log', name)).toEqual([operation]);
   });
 
-  it('leaves a running bridge as it is, and restarts it for other options', async () => {
+  it('leaves a running bridge as it is, and changes it for other options', async () => {
     const person = await Person.create();
     const target = await person.localHome();
     const name = `local:${target.dir}`;
     const first = await person.json<Up>('up', name, '--runtime', 'perl');
     expect(first.runtime).toBe('perl');
-    expect(await person.json<Up>('up', name, '--runtime', 'perl')).toEqual(first);
-    expect(await person.ok('up', name, '--runtime', 'perl')).toContain('was up already');
-    expect(await person.ok('up', name, '--runtime', 'node')).toContain('was restarted with other options');
+    expect(await person.json<Up>('up', name, '--runtime', 'perl')).toEqual({ ...first, result: 'running' });
+    expect(await person.ok('up', name, '--runtime', 'perl')).toContain('was up already, and works');
+    const changed = await person.ok('up', name, '--runtime', 'node');
+    expect(changed).toContain('was changed');
+    expect(changed).toContain('  --runtime: perl → node\n');
     const [status] = await person.json<{ pid: number }[]>('status');
     expect(status?.pid).not.toBe(first.pid);
     await sign(target);
@@ -150,7 +165,8 @@ describe('gpg-bridge with a local target', () => {
   it('makes nothing when it is only asked', async () => {
     const person = await Person.create({ key: false });
     const dir = join(await tempDir(), 'new');
-    for (const command of ['status', 'down']) await person.ok(command, `local:${dir}`);
+    await person.ok('down', `local:${dir}`);
+    expect((await person.run(['status', `local:${dir}`])).status).toBe(3);
     for (const command of ['log', 'env']) {
       expect(await person.run([command, `local:${dir}`])).toMatchObject({
         status: 1,
@@ -314,6 +330,11 @@ describe('wrong usage', () => {
     [['down', 'x', '--all'], /exclude each other/],
     [['up'], /can't tell which target is meant: none is named\. Name one, for example/],
     [['up', 'ftp:x'], /there is no kind 'ftp'/],
+    [['up', 'x', '--user=a', '--user=b'], /--user is given 2 times/],
+    [['up', 'x', '--no-gpg', '--no-ssh'], /with --no-gpg and --no-ssh nothing is left to bridge/],
+    [['up', 'x', '--no-ssh', '--ssh-key=a'], /--ssh-key and --no-ssh exclude each other/],
+    [['up', 'x', '--no-ssh', '--ssh-from-gpg'], /--ssh-from-gpg and --no-ssh exclude each other/],
+    [['up', 'x', '--ssh-key=all,a'], /--ssh-key all stands alone/],
     [['up', 'ftp:x\ny'], /there is no kind 'ftp'|names nothing/],
     [['serve'], /it needs --container or --target/],
     [['serve', '--target=local:/tmp', '--pid-file=/nowhere/x.pid'], /there is no directory \/nowhere/],

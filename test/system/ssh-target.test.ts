@@ -6,22 +6,23 @@ import { userInfo } from 'node:os';
 import { delimiter, join } from 'node:path';
 import type { Up } from '@gpg-bridge/test-support/bridged';
 import { Person } from '@gpg-bridge/test-support/cli';
+import { runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
-import { SSH_HOST, SshServer } from '@gpg-bridge/test-support/sshd';
+import { SSH_HOST, SshServer, type SshServerOptions } from '@gpg-bridge/test-support/sshd';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, it, onTestFinished } from 'vitest';
 
-requireSystem('sshd')('a target over ssh', () => {
-  /** A person whose ssh knows the test's server by name. */
-  async function personAndServer(): Promise<{ person: Person; server: SshServer }> {
-    const server = await SshServer.start();
-    onTestFinished(() => server.stop());
-    const person = await Person.create();
-    await useSsh(person, `-F '${server.configPath}'`);
-    return { person, server };
-  }
+/** A person whose ssh knows the test's server by name. */
+async function personAndServer(options: SshServerOptions = {}) {
+  const server = await SshServer.start(options);
+  onTestFinished(() => server.stop());
+  const person = await Person.create();
+  await useSsh(person, `-F '${server.configPath}'`);
+  return { person, server };
+}
 
+requireSystem('sshd')('a target over ssh', () => {
   it.each(['node', 'perl', 'python'])('signs there with the host’s key, served by %s', async (runtime) => {
     const { person, server } = await personAndServer();
     const up = await person.json<Up>('up', `ssh:${SSH_HOST}`, '--runtime', runtime);
@@ -93,6 +94,18 @@ requireSystem('sshd')('a target over ssh', () => {
     const { status, stderr } = await person.run(['up', 'ssh:127.0.0.1']);
     expect(status).toBe(3);
     expect(stderr).toMatch(/^gpg-bridge: .*Connection refused.*\n$/);
+  });
+});
+
+requireSystem('sshd', 'shells')('a target over ssh', () => {
+  it.each(['csh', 'tcsh', 'zsh', 'fish'])('does not mind who logs in with %s', async (shell) => {
+    const program = (await runOk('sh', ['-c', `command -v ${shell}`])).trim();
+    const { person } = await personAndServer({
+      config: [`ForceCommand ${program} -c "$SSH_ORIGINAL_COMMAND"`],
+    });
+    const up = await person.json<Up>('up', `ssh:${SSH_HOST}`);
+    expect(up.sockets.map(({ path }) => existsSync(path))).toEqual([true]);
+    await person.ok('down', `ssh:${SSH_HOST}`);
   });
 });
 

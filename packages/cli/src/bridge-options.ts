@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { BridgeError } from '@gpg-bridge/core/errors';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import type { Runtime } from '@gpg-bridge/socket-server';
 
@@ -13,7 +14,7 @@ export interface BridgeOptions {
   home?: string;
   /** `pairs` unless said: the keys whose secret half is on the host. */
   keys?: KeyFilter;
-  /** Narrows the SSH keys that are offered, by fingerprint or comment. */
+  /** Narrows the SSH keys that are offered, by fingerprint or comment; empty: all of them. */
   sshKeys?: string[];
   sshFromGpg?: boolean;
   /** gpg-agent's restricted socket, where neither gpgconf nor gpg-agent.conf tells it. */
@@ -22,7 +23,8 @@ export interface BridgeOptions {
   gnupgHome?: string;
   /** SSH_AUTH_SOCK of the host's ssh-agent. */
   sshAuthSock?: string;
-  runtime?: Runtime;
+  /** `auto`: the first one that is found. */
+  runtime?: Runtime | 'auto';
   takeover?: boolean;
   restart?: boolean;
   /** A command prefix that reaches the target, in place of a target's name. */
@@ -31,6 +33,92 @@ export interface BridgeOptions {
 
 /** What, beside a target's name, says which bridge is meant. */
 export type BridgeSelector = Pick<BridgeOptions, 'user' | 'exec'>;
+
+/** What a person changed of a running bridge, by the name of the option or of the environment's variable. */
+export interface OptionChange {
+  option: string;
+  from: string;
+  to: string;
+}
+
+/** Options that say which bridge is meant or how it is started, and not what it is. */
+const NOT_COMPARED: ReadonlySet<string> = new Set(['user', 'exec', 'takeover']);
+
+/** What the environment says, and not the command line. */
+const VARIABLES: Readonly<Record<string, string>> = {
+  gnupgHome: 'GNUPGHOME',
+  sshAuthSock: 'SSH_AUTH_SOCK',
+};
+
+/**
+ * The options of a bridge to which a person says more: what was said before holds until it is changed by name. An
+ * environment without SSH_AUTH_SOCK says nothing about the ssh-agent; one without GNUPGHOME means GnuPG's own home.
+ */
+export function mergedOptions(before: BridgeOptions, given: BridgeOptions): BridgeOptions {
+  const said = Object.entries(given).filter(([, value]) => value !== undefined);
+  const { gnupgHome: _gnupgHome, ...held } = before;
+  return { ...held, ...(Object.fromEntries(said) as BridgeOptions) };
+}
+
+/** What makes one bridge another than the other. */
+export function optionChanges(before: BridgeOptions, after: BridgeOptions): OptionChange[] {
+  const [from, to] = [comparable(before), comparable(after)];
+  return [...new Set([...from.keys(), ...to.keys()])].sort().flatMap((name) => {
+    const change = {
+      option: optionName(name),
+      from: from.get(name) ?? 'default',
+      to: to.get(name) ?? 'default',
+    };
+    return change.from === change.to ? [] : [change];
+  });
+}
+
+/** Every option that is not at its default, in words that can be compared and shown. */
+function comparable(options: BridgeOptions): Map<string, string> {
+  const usesSshAuthSock = options.ssh !== false && !options.sshFromGpg;
+  const entries = Object.entries(options).flatMap(([name, value]): [string, string][] => {
+    if (NOT_COMPARED.has(name) || value === undefined || isDefault(name, value)) return [];
+    if (name === 'sshAuthSock' && !usesSshAuthSock) return [];
+    if (typeof value === 'boolean') return [[name, value ? 'yes' : 'no']];
+    return [[name, [value].flat().map(String).sort().join(',')]];
+  });
+  return new Map(entries);
+}
+
+/** Whether a value says what holds anyway. Of gpg and ssh only the absence does: both words have a meaning. */
+function isDefault(name: string, value: unknown): boolean {
+  if (name === 'keys') return value === 'pairs';
+  if (name === 'runtime') return value === 'auto';
+  if (Array.isArray(value)) return value.length === 0;
+  return value === false && name !== 'gpg' && name !== 'ssh';
+}
+
+function optionName(name: string): string {
+  if (VARIABLES[name]) return VARIABLES[name];
+  const words = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  return `--${name === 'sshKeys' ? 'ssh-key' : words}`;
+}
+
+/** Whether the options ask for the ssh-agent without saying so. */
+export function isSshImplied({ sshFromGpg, sshKeys = [] }: BridgeOptions): boolean {
+  return sshFromGpg === true || sshKeys.length > 0;
+}
+
+/** Throws for options that exclude each other. */
+export function checkOptions({ gpg, ssh, sshKeys = [], sshFromGpg }: BridgeOptions): void {
+  if (gpg === false && ssh === false) throw conflict('with --no-gpg and --no-ssh nothing is left to bridge');
+  if (ssh !== false) return;
+  if (sshKeys.length > 0) throw conflict('--ssh-key and --no-ssh exclude each other');
+  if (sshFromGpg) throw conflict('--ssh-from-gpg and --no-ssh exclude each other');
+}
+
+function conflict(why: string): BridgeError {
+  return new BridgeError('USAGE', {
+    what: "there can't be such a bridge",
+    why,
+    fix: 'Leave one of them out. What was given to a running bridge holds until it is changed by name.',
+  });
+}
 
 /** The command-line words that say the same; what `up` starts its daemon with. */
 export function bridgeWords(options: BridgeOptions): string[] {

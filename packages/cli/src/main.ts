@@ -50,12 +50,13 @@ async function main(words: readonly string[]): Promise<number> {
   return (await RUNNERS[first]()).run(command);
 }
 
-function report(thrown: unknown, verbose: boolean): number {
+function report(thrown: unknown, verbose: boolean, json: boolean): number {
   const error: BridgeError = toBridgeError(
     thrown,
     'something unforeseen happened',
     'Run it again with --verbose.',
   );
+  if (json) process.stdout.write(`${JSON.stringify({ error: error.toJSON() })}\n`);
   // An error is one line; what it quotes from other programs or from the person may hold line ends.
   process.stderr.write(`gpg-bridge: ${error.message.replace(/[\x00-\x1f\x7f]+/g, ' ')}\n`);
   if (verbose) process.stderr.write(`${error.code}\n${error.stack}\n${error.cause ?? ''}\n`);
@@ -77,6 +78,6 @@ main(words).then(
     process.exitCode = status;
   },
   (error: unknown) => {
-    process.exitCode = report(error, words.includes('--verbose'));
+    process.exitCode = report(error, words.includes('--verbose'), words.includes('--json'));
   },
 );

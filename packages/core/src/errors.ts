@@ -6,6 +6,7 @@ const ERROR_CODES = {
   // wrong usage
   USAGE: { exit: 2 },
   INTERNAL: { exit: 1 },
+  DISK_FULL: { exit: 1 },
   // Assuan
   LINE_TOO_LONG: { exit: 1 },
   BLOCK_TOO_LARGE: { exit: 1 },
@@ -27,6 +28,7 @@ const ERROR_CODES = {
   AGENT_CLOSED: { exit: 1 },
   AGENT_OUT_OF_TURN: { exit: 1 },
   SSH_AGENT_MISSING: { exit: 4 },
+  SSH_KEY_UNKNOWN: { exit: 1 },
   SSH_PROTOCOL: { exit: 1 },
   NO_HOST_AGENT: { exit: 4 },
   RECORD_FULL: { exit: 1 },
@@ -62,6 +64,7 @@ const ERROR_CODES = {
   BRIDGE_EXISTS: { exit: 1 },
   DEMO_FAILED: { exit: 1 },
   BRIDGE_NOT_RUNNING: { exit: 1 },
+  BRIDGE_BROKEN: { exit: 1 },
   STATE_DIR_UNUSABLE: { exit: 1 },
   // consent
   CONSENT_DENIED: { exit: 1 },
@@ -144,10 +147,24 @@ export class BridgeError extends Error {
 /** Any thrown value as a BridgeError, keeping the original as its cause. */
 export function toBridgeError(error: unknown, what: string, fix = 'See the log for details.'): BridgeError {
   if (error instanceof BridgeError) return error;
+  const full = diskFull(error, what);
+  if (full) return full;
   return new BridgeError('INTERNAL', {
     what,
     why: error instanceof Error ? error.message : String(error),
     fix,
+    cause: error,
+  });
+}
+
+/** The error for a full disk or a used-up quota, whatever could not be written; undefined for any other. */
+export function diskFull(error: unknown, what: string): BridgeError | undefined {
+  const { code, path } = (error ?? {}) as NodeJS.ErrnoException;
+  if (code !== 'ENOSPC' && code !== 'EDQUOT') return undefined;
+  return new BridgeError('DISK_FULL', {
+    what,
+    why: `${code === 'ENOSPC' ? 'the disk is full' : 'your quota is used up'} (${code}${path ? `, ${path}` : ''})`,
+    fix: 'Make room there, and try again.',
     cause: error,
   });
 }

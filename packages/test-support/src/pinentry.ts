@@ -49,6 +49,11 @@ export class ScriptedPinentry {
     return this.#behave(`echo 'ERR 83886179 Operation cancelled <Pinentry>'`);
   }
 
+  /** The person does not come back in time. */
+  timesOut(): Promise<void> {
+    return this.#behave(`echo 'ERR 83886142 Timeout <Pinentry>'`);
+  }
+
   /** The person thinks: from `asked()` until `goOn()`, then types the passphrase. */
   waits(): Promise<void> {
     return this.#behave(

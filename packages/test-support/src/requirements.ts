@@ -19,6 +19,11 @@ const REQUIREMENTS = {
   docker: { root: true, programs: ['dockerd', 'containerd', 'runc', 'docker', 'mmdebstrap', 'setpriv'] },
   podman: { root: true, programs: ['podman', 'conmon', 'runc', 'mmdebstrap', 'setpriv'] },
   sshd: { root: true, programs: ['sshd', 'ssh', 'ssh-keygen', 'setpriv'] },
+  tmpfs: { root: true, programs: ['mount', 'umount'] },
+  zsh: { programs: ['zsh', 'tmux'] },
+  fish: { programs: ['fish', 'tmux'] },
+  bash: { programs: ['bash', 'tmux'] },
+  shells: { programs: ['csh', 'tcsh', 'zsh', 'fish'] },
   chromium: { programs: ['chromium'] },
   expect: { programs: ['expect'] },
   tmux: { programs: ['tmux'] },
@@ -67,7 +72,8 @@ export function whatIsMissing(name: RequirementName): string[] {
   return reasons;
 }
 
-function isOnPath(program: string): boolean {
+/** Whether the machine has a program. */
+export function isOnPath(program: string): boolean {
   const dirs = [...(process.env.PATH ?? '').split(':'), '/usr/sbin', '/sbin'];
   return dirs.some((dir) => {
     try {

@@ -26,7 +26,9 @@ function setUp() {
     start: () => void (on = true),
     stop: async () => void (on = false),
     showLog: () => void done.push('log'),
-    listKeys: async () => [{ fingerprint: 'F', userId: 'Zoë <z@x>', secret: true, keygrips: [GRIP] }],
+    listKeys: async () => [
+      { fingerprint: 'F', userId: 'Zoë <z@x>', secret: true, revoked: false, keygrips: [GRIP] },
+    ],
   });
   return { fake, consent, operations, menu, done, isOn: () => on };
 }

@@ -8,13 +8,15 @@ import type { LogCallback } from '@gpg-bridge/core/log';
 import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
 import type { MuxerStats } from '@gpg-bridge/core/mux/muxer';
 import type { ReadyInfo } from '@gpg-bridge/core/mux/ready';
-import { serveSockets } from '@gpg-bridge/core/remote/serve-sockets';
+import type { KeptPath } from '@gpg-bridge/core/remote/keep-path';
+import { type SocketSetup, serveSockets } from '@gpg-bridge/core/remote/serve-sockets';
 import { WireOperations } from '@gpg-bridge/core/remote/wire-operations';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { printable } from '@gpg-bridge/core/text/escape';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
 import type { Target } from '../targets/target.ts';
+import { type CheckReport, checkSockets, type MendOptions } from './check-sockets.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { serveGpgStream } from './gpg-session.ts';
 import type { HostAgents } from './host-agents.ts';
@@ -29,7 +31,6 @@ export interface BridgeParts {
   launched?: ExecStream | undefined;
   /** The host's agents, which are looked for while the target starts its runtime. */
   agents: Promise<HostAgents> | HostAgents;
-  sshKeys?: readonly string[] | undefined;
   /** Which public keys the target gets; absent if it gets no gpg-agent. */
   keys?: KeyFilter | undefined;
   /** The environment of the host's gpg, if not this process's own. */
@@ -38,6 +39,10 @@ export interface BridgeParts {
   takeover?: boolean | undefined;
   /** Says whose a socket in the target is, if another bridge's. */
   holderOf?: ((socket: SocketIdentity) => Promise<string | undefined>) | undefined;
+  /** The sockets that an earlier bridge of the same person holds, and which are taken from it. */
+  succeeds?: readonly SocketType[] | undefined;
+  /** Sockets without which the bridge is of no use. */
+  required?: readonly SocketType[] | undefined;
   /** What the target may use keys for, and where that is recorded; everything, and nowhere, if not given. */
   use?: TargetUse | undefined;
   journal: Journal;
@@ -69,27 +74,43 @@ function askHost(parts: BridgeParts) {
 /** What the host knows of itself. */
 type HostSide = ReturnType<typeof askHost>;
 
+/** A target that is served, and what it takes to look after its sockets. */
+interface ServedTarget {
+  muxer: HostMuxer;
+  operations: WireOperations;
+  setup: SocketSetup;
+  kept: KeptPath[];
+  /** Sockets that could not be made. */
+  missing: SocketType[];
+  info: BridgeInfo;
+  /** What holds as long as the sockets do, beside what could not be made. */
+  ownWarnings: string[];
+  failures: string[];
+}
+
 /**
  * The host's end of a stdio carrier: a socket server in the target, and for each of its clients a
  * connection to the host's agent. Emits `end` once, with the reason.
  */
 export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined] }> {
-  readonly #muxer: HostMuxer;
+  readonly #served: ServedTarget;
   readonly #exec: ExecStream;
-  readonly info: BridgeInfo;
+  /** Streams and bytes of its own checks, which are nobody's sessions. */
+  #checked = { streams: 0, received: 0, sent: 0 };
 
-  private constructor(
-    muxer: HostMuxer,
-    exec: ExecStream,
-    info: BridgeInfo,
-    /** Whether one of its sockets is this one. */
-    readonly holds: (socket: SocketIdentity) => Promise<boolean>,
-  ) {
+  private constructor(served: ServedTarget, { exec, stderr }: StartedServer) {
     super();
-    this.#muxer = muxer;
+    this.#served = served;
     this.#exec = exec;
-    this.info = info;
-    muxer.on('close', (error) => this.emit('end', error));
+    served.muxer.on('close', async (error) => {
+      // The command that reached the target says why on its standard error, a moment later.
+      if (error?.code === 'TARGET_CLOSED') await within(LAST_WORDS_MS, exec.exited);
+      this.emit('end', error && inItsWords(error, stderr()));
+    });
+  }
+
+  get info(): BridgeInfo {
+    return this.#served.info;
   }
 
   /** Starts the socket server in the target; resolves when it listens, rejects with what went wrong there. */
@@ -99,8 +120,7 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
     const host = askHost(parts);
     try {
       const server = await startServer(target, { exec: launched, runtime, log, signal });
-      const { muxer, info, holds } = await serveTarget(server, host, parts);
-      return new Bridge(muxer, server.exec, info, holds);
+      return new Bridge(await serveTarget(server, host, parts), server);
     } catch (error) {
       // GnuPG's programs, which may start an agent, do not outlive a bridge that came to nothing.
       await within(HOST_TIMEOUT_MS, host.settled);
@@ -110,12 +130,100 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
 
   /** Streams and bytes so far. */
   get stats(): MuxerStats {
-    return this.#muxer.stats;
+    const { streams, bytes, held } = this.#served.muxer.stats;
+    const { streams: checks, received, sent } = this.#checked;
+    return {
+      streams: { open: streams.open, total: Math.max(streams.open, streams.total - checks) },
+      bytes: { received: bytes.received - received, sent: bytes.sent - sent },
+      held,
+    };
+  }
+
+  /** What is known to keep clients from a socket, without asking. */
+  get problems(): string[] {
+    return this.#served.kept.flatMap(({ problem }) => problem ?? []);
+  }
+
+  /** Forgets the warnings about what happened at the start: they have been told. */
+  forgetEvents(): void {
+    const { info, ownWarnings, failures } = this.#served;
+    this.#served.info = { ...info, warnings: [...ownWarnings, ...failures] };
+  }
+
+  /** Whether there are sockets that could not be made. */
+  get isIncomplete(): boolean {
+    return this.#served.missing.length > 0;
+  }
+
+  /**
+   * Checks every socket from end to end, as a client in the target would find it. With `mend` it does for what is
+   * not right what the start of a bridge would do.
+   */
+  async check(mend?: MendOptions): Promise<CheckReport> {
+    const { operations, kept, muxer } = this.#served;
+    const before = muxer.stats;
+    const made = mend ? await this.#makeMissing(mend) : [];
+    const report = await checkSockets(operations, kept, mend);
+    const after = muxer.stats;
+    const asked = Math.min(report.asked, after.streams.total - before.streams.total);
+    this.#checked.streams += asked;
+    // With nobody else at it, what passed meanwhile was the check's.
+    if (before.streams.open === 0 && after.streams.total - before.streams.total === asked) {
+      this.#checked.received += after.bytes.received - before.bytes.received;
+      this.#checked.sent += after.bytes.sent - before.bytes.sent;
+    }
+    return { ...report, mended: [...made, ...report.mended] };
+  }
+
+  /** The types of the sockets whose paths lead to this bridge. */
+  async inPlace(): Promise<SocketType[]> {
+    const { kept } = this.#served;
+    const found = await Promise.all(kept.map((socket) => socket.isInPlace().catch(() => false)));
+    return kept.filter((_socket, i) => found[i]).map(({ type }) => type);
+  }
+
+  /** Whether one of its sockets is this one. */
+  async holds(socket: SocketIdentity): Promise<boolean> {
+    const { operations, kept } = this.#served;
+    if (ofKernel(operations.facts.boot, [socket]).length === 0) return false;
+    const own = await Promise.all(
+      kept.map(async (one) => ((await one.isInPlace()) ? operations.lstat(one.path) : undefined)),
+    );
+    return own.some((facts) => facts && sameIdentity(facts.identity, socket));
+  }
+
+  /** Until `resume`, the sockets' paths are left to a bridge that takes this one's place. */
+  pause(): void {
+    for (const socket of this.#served.kept) socket.pause();
+  }
+
+  /** Takes the paths back, if they were taken. */
+  resume(): void {
+    for (const socket of this.#served.kept) socket.resume();
+  }
+
+  /** Tries the sockets again that could not be made; resolves to what was mended. */
+  async #makeMissing({ takeover, log }: MendOptions): Promise<string[]> {
+    const { operations, setup, missing, kept, info } = this.#served;
+    if (missing.length === 0) return [];
+    const again = await serveSockets(operations, {
+      ...setup,
+      gpg: missing.includes('gpg-agent'),
+      ssh: missing.includes('ssh-agent'),
+      takeover,
+      log,
+    });
+    kept.push(...again.kept);
+    this.#served.missing = again.missing;
+    const failed = again.failures.map(({ message }) => printable(message, MAX_WARNING));
+    const warnings = [...new Set([...this.#served.ownWarnings, ...again.lasting, ...failed])];
+    this.#served.info = { ...info, sockets: shownSockets(kept), warnings };
+    return again.sockets.map(({ path }) => `made the socket ${printable(path)}, which was missing`);
   }
 
   /** Ends every session and the server in the target; resolves when that has removed its sockets. */
   async stop(): Promise<void> {
-    this.#muxer.close();
+    this.#served.muxer.close();
     this.#exec.stdin.end();
     await within(STOP_TIMEOUT_MS, this.#exec.exited);
     this.#exec.kill();
@@ -124,6 +232,10 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
 
 /** How long the server in the target may take to remove its sockets. */
 const STOP_TIMEOUT_MS = 3_000;
+/** A message about a target, which may quote it. */
+const MAX_WARNING = 1_000;
+/** How long a command that ended may take for its last words. */
+const LAST_WORDS_MS = 500;
 /** How long the host's programs may take that are not needed any more. */
 const HOST_TIMEOUT_MS = 1_000;
 
@@ -143,8 +255,9 @@ async function within(timeoutMs: number, something: Promise<unknown>): Promise<v
 async function serveTarget(
   { exec, runtime, stderr }: StartedServer,
   host: HostSide,
-  { target, use, journal, log, sshKeys, takeover, holderOf, signal }: BridgeParts,
-): Promise<{ muxer: HostMuxer; info: BridgeInfo; holds: Bridge['holds'] }> {
+  parts: BridgeParts,
+): Promise<ServedTarget> {
+  const { target, use, journal, log, takeover, succeeds, holderOf, signal } = parts;
   const muxer = new HostMuxer({ input: exec.stdout, output: exec.stdin });
   let ended: BridgeError | undefined;
   const ready = new Promise<ReadyInfo>((resolve, reject) => {
@@ -159,7 +272,7 @@ async function serveTarget(
   const giveUp = () => muxer.close();
   signal?.addEventListener('abort', giveUp);
   try {
-    const { gpg, ssh } = await host.agents;
+    const { gpg, ssh, sshKeys } = await host.agents;
     const shared = { use: use ?? unrecordedUse(), journal, log };
     const gpgService = gpg && { ...shared, agent: gpg, connections: new ConnectionLimit() };
     const sshService = ssh && { ...shared, agent: ssh, connections: new ConnectionLimit(), keys: sshKeys };
@@ -169,25 +282,26 @@ async function serveTarget(
       else stream.discard();
     });
     const operations = new WireOperations(muxer, await ready);
-    const { sockets, warnings, failures } = await serveSockets(operations, {
+    const setup: SocketSetup = {
       gpg: gpg !== undefined,
       ssh: ssh !== undefined,
       keys: gpg && host.keys,
       takeover,
+      succeeds,
       hostSockets: await host.hostSockets,
       sshDirectory: target.sshDirectory,
       holderOf,
       log,
-    });
-    if (muxer.closed) throw ended ?? givenUp();
-    if (sockets.length === 0) throw noSockets(target, failures);
-    const shown = sockets.map(({ type, path }) => ({ type, path: printable(path) }));
-    const holds = async (socket: SocketIdentity) => {
-      if (ofKernel(operations.facts.boot, [socket]).length === 0) return false;
-      const own = await Promise.all(sockets.map(({ path }) => operations.lstat(path)));
-      return own.some((facts) => facts && sameIdentity(facts.identity, socket));
     };
-    return { muxer, info: { runtime, sockets: shown, warnings }, holds };
+    // Keys that a person named and that are not there fail the bridge before it touches anything.
+    if (Array.isArray(parts.keys)) await setup.keys;
+    const { kept, warnings, lasting, failures, missing } = await serveSockets(operations, setup);
+    if (muxer.closed) throw ended ?? givenUp();
+    const required = parts.required?.find((type) => missing.includes(type));
+    if (kept.length === 0 || required) throw noSockets(target, failures);
+    const info = { runtime, sockets: shownSockets(kept), warnings };
+    const told = failures.map(({ message }) => printable(message, MAX_WARNING));
+    return { muxer, operations, setup, kept, missing, info, ownWarnings: lasting, failures: told };
   } catch (error) {
     muxer.close();
     exec.kill();
@@ -197,11 +311,15 @@ async function serveTarget(
   }
 }
 
+function shownSockets(kept: readonly KeptPath[]): BridgeInfo['sockets'] {
+  return kept.map(({ type, path }) => ({ type, path: printable(path) }));
+}
+
 function givenUp(): Error {
   return new Error('it was given up before it was ready');
 }
 
-/** Why a target got no socket at all. */
+/** Why a target got no socket at all, or not the one that was asked for. */
 function noSockets(target: Target, [first, second]: readonly BridgeError[]): BridgeError {
   return new BridgeError('TARGET_ERROR', {
     what: `in ${target.name}: ${printable(first?.what ?? 'no socket was made')}`,

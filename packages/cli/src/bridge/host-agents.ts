@@ -1,14 +1,17 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
+import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
-import type { BridgeOptions } from '../bridge-options.ts';
+import { type BridgeOptions, isSshImplied } from '../bridge-options.ts';
 
 /** The host's agents; one that is absent is not bridged. */
 export interface HostAgents {
   gpg?: HostGpgAgent;
   ssh?: HostSshAgent;
+  /** The only SSH keys that are offered; absent: all of them. */
+  sshKeys?: readonly string[];
 }
 
 /** The agents that answer, and what to tell the person about the others. */
@@ -31,13 +34,16 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
   const ssh = new HostSshAgent({ log, fromGpg: options.sshFromGpg ?? false });
   await Promise.all([
     tryAgent(gpg, options.gpg, (agent) => (agents.gpg = agent)),
-    // --ssh-from-gpg alone asks for the ssh-agent, as --ssh does.
-    tryAgent(ssh, options.ssh ?? (options.sshFromGpg || undefined), (agent) => (agents.ssh = agent)),
+    // --ssh-from-gpg and --ssh-key ask for the ssh-agent, as --ssh does.
+    tryAgent(ssh, options.ssh ?? (isSshImplied(options) || undefined), (agent) => (agents.ssh = agent)),
   ]);
   const bound = (await agents.ssh?.boundKeys().catch(() => 0)) ?? 0;
   if (bound > 0) {
     const keys = bound === 1 ? '1 SSH key is' : `${bound} SSH keys are`;
     warnings.push(`${keys} bound to destinations (ssh-add -h) and not offered over a bridge`);
+  }
+  if (agents.ssh && options.sshKeys?.length) {
+    agents.sshKeys = await resolveSshKeys(agents.ssh, options.sshKeys);
   }
   if (agents.gpg || agents.ssh) return { agents, warnings, missing };
   throw new BridgeError('NO_HOST_AGENT', {

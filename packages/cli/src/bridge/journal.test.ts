@@ -21,7 +21,7 @@ describe('Journal', () => {
     book.operation(8, { ...operation('PKDECRYPT'), outcome: 'cancelled' });
     expect(recorded).toEqual([
       {
-        time: '2024-05-06T07:08:09.010Z',
+        time: '2024-05-06T07:08:09.022Z',
         session: 7,
         command: 'PKSIGN',
         key: 'A'.repeat(40),
@@ -29,7 +29,7 @@ describe('Journal', () => {
         durationMs: 12,
       },
       {
-        time: '2024-05-06T07:08:09.010Z',
+        time: '2024-05-06T07:08:09.022Z',
         session: 8,
         command: 'PKDECRYPT',
         outcome: 'cancelled',
@@ -37,6 +37,42 @@ describe('Journal', () => {
       },
     ]);
     expect(book.lastOperation).toEqual(recorded[1]);
+  });
+
+  it('tells a timeout from a wrong passphrase from a refusal', () => {
+    const { book, recorded } = journal();
+    const source = 5 * 2 ** 24; // pinentry
+    for (const code of [62, 11, 87, 114, 251, 17, 108])
+      book.operation(1, { ...operation('PKSIGN'), outcome: 'error', errorCode: source + code });
+    book.operation(1, { ...operation('PKSIGN'), outcome: 'cancelled', errorCode: source + 99 });
+    expect(recorded.map(({ outcome }) => outcome)).toEqual([
+      'timeout',
+      'wrong-passphrase',
+      'wrong-passphrase',
+      'refused',
+      'refused',
+      'no-secret-key',
+      'error',
+      'cancelled',
+    ]);
+    expect(recorded[6]?.error).toBe('Card error <Pinentry>');
+  });
+
+  it('tells when no private key is in use', async () => {
+    const { book } = journal();
+    await book.untilIdle();
+    const open: { pending: JournaledSession['pending'] } = { pending: { command: 'PKSIGN', startedAt: 0 } };
+    book.begin(open);
+    let idle = false;
+    const told = book.untilIdle().then(() => {
+      idle = true;
+    });
+    book.operation(2, operation('PKSIGN')); // another session's
+    await Promise.resolve();
+    expect(idle).toBe(false);
+    open.pending = undefined;
+    book.operation(1, operation('PKSIGN'));
+    await told;
   });
 
   it('leaves out the small talk, and nothing that is unusual', () => {

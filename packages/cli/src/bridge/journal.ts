@@ -1,16 +1,23 @@
+import { describeError, failureKind } from '@gpg-bridge/core/assuan/error-codes';
 import type { Operation, PendingOperation } from '@gpg-bridge/core/assuan/operation';
 import { PERSON_WAITS_AFTER_MS, usesPrivateKey } from '@gpg-bridge/core/assuan/private-key-commands';
 
 /** One thing that was asked of the host's keys. */
 export interface JournalEntry {
-  /** ISO time at which it was asked. */
+  /** ISO time at which it was answered: a log is in the order of its times. */
   time: string;
   /** The client session, by the number of its stream. */
   session: number;
   command: string;
   /** Keygrip of an OpenPGP key, or fingerprint of an SSH key. */
   key?: string;
+  /**
+   * `ok`; `cancelled`, `timeout`, `wrong-passphrase` or `refused` by a person or the agent, `no-secret-key`, `error`
+   * for any other reason, `closed` when the connection ended first.
+   */
   outcome: string;
+  /** The agent's error, in libgpg-error's words. */
+  error?: string;
   durationMs: number;
 }
 
@@ -20,7 +27,7 @@ export interface JournaledSession {
   readonly pending: PendingOperation | undefined;
 }
 
-/** Commands that use no key; gpg sends a dozen of them with every signature. */
+/** Commands that use no key; gpg sends a dozen of them with every signature, ssh the last two. */
 const SMALL_TALK: ReadonlySet<string> = new Set([
   'RESET',
   'OPTION',
@@ -36,6 +43,8 @@ const SMALL_TALK: ReadonlySet<string> = new Set([
   'HELP',
   'BYE',
   'GETEVENTCOUNTER',
+  'list',
+  'session-bind',
 ]);
 
 /** The record of operations, and what the open sessions wait for now. */
@@ -43,6 +52,7 @@ export class Journal {
   lastOperation: JournalEntry | undefined;
   readonly #sessions = new Set<JournaledSession>();
   readonly #record: (entry: JournalEntry) => void;
+  #idle: (() => void)[] = [];
 
   constructor(record: (entry: JournalEntry) => void) {
     this.#record = record;
@@ -56,21 +66,39 @@ export class Journal {
   /** A session has ended. */
   end(session: JournaledSession): void {
     this.#sessions.delete(session);
+    this.#tellIdle();
+  }
+
+  /** Resolves when no private key is in use. */
+  untilIdle(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#idle.push(resolve);
+      this.#tellIdle();
+    });
+  }
+
+  #tellIdle(): void {
+    if (this.#idle.length === 0) return;
+    for (const { pending } of this.#sessions) if (pending && mayAskPerson(pending)) return;
+    for (const tell of this.#idle.splice(0)) tell();
   }
 
   /** Records an operation, unless its command uses no key. */
   operation(session: number, operation: Omit<Operation, 'outcome'> & { outcome: string }): void {
     if (SMALL_TALK.has(operation.command)) return;
-    const { command, key, outcome, startedAt, durationMs } = operation;
+    const { command, key, outcome, errorCode, startedAt, durationMs } = operation;
+    const kind = errorCode === undefined || outcome !== 'error' ? undefined : failureKind(errorCode);
     this.lastOperation = {
-      time: new Date(startedAt).toISOString(),
+      time: new Date(startedAt + durationMs).toISOString(),
       session,
       command,
       ...(key === undefined ? {} : { key }),
-      outcome,
+      outcome: kind ?? outcome,
+      ...(errorCode === undefined ? {} : { error: describeError(errorCode) }),
       durationMs: Math.round(durationMs),
     };
     this.#record(this.lastOperation);
+    this.#tellIdle();
   }
 
   /** The operation that has been waiting for a person the longest, if any does. */

@@ -16,17 +16,17 @@ async function linesOf(chunks: readonly (string | Buffer)[]) {
 }
 
 describe('readLines', () => {
-  it('tells lines however they arrive, and which was the last', async () => {
-    expect(await linesOf(['on', 'e\ntw', 'o\n\n  \nthree'])).toEqual({
-      lines: ['one', 'two', 'three'],
-      last: 'three',
+  it('tells lines however they arrive, and which were the last', async () => {
+    expect(await linesOf(['zero\n', 'on', 'e\ntw', 'o\r\n\n  \nthree'])).toEqual({
+      lines: ['zero', 'one', 'two', 'three'],
+      last: 'one; two; three',
     });
     expect(await linesOf([])).toEqual({ lines: [], last: '' });
   });
 
   it('makes lines fit for a terminal, and short', async () => {
     const { lines } = await linesOf(['\x1b[31mred\x07\r\n', `${'x'.repeat(100_000)}\n`]);
-    expect(lines[0]).toBe('\\x1b[31mred\\x07\\r');
+    expect(lines[0]).toBe('\\x1b[31mred\\x07');
     expect(lines[1]!.length).toBeLessThan(600);
   });
 

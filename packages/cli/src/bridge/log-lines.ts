@@ -1,20 +1,24 @@
 import type { Readable } from 'node:stream';
 import { printable } from '@gpg-bridge/core/text/escape';
 
+/** Lines that are kept: ssh gives its reason in the last but one, or before that. */
+const LAST_LINES = 3;
 /** Bytes of one line that are kept; a target can print what it likes. */
 const MAX_LINE = 500;
 
 /**
- * Reads a stream of text line by line, each made fit for a log, and returns how to ask for the last one.
+ * Reads a stream of text line by line, each made fit for a log, and returns how to ask for the last few.
  * The stream has to be read whatever it says, since it shares a connection with the frames.
  */
 export function readLines(stream: Readable, onLine: (line: string) => void): () => string {
   let partial = '';
-  let last = '';
+  const last: string[] = [];
   const tell = (line: string) => {
     if (!line.trim()) return;
-    last = printable(Buffer.from(line, 'latin1'), MAX_LINE);
-    onLine(last);
+    const text = printable(Buffer.from(line.replace(/\r$/, ''), 'latin1'), MAX_LINE);
+    last.push(text);
+    if (last.length > LAST_LINES) last.shift();
+    onLine(text);
   };
   stream.on('data', (chunk: Buffer) => {
     const lines = (partial + chunk.toString('latin1')).split('\n');
@@ -23,5 +27,5 @@ export function readLines(stream: Readable, onLine: (line: string) => void): () 
   });
   stream.on('end', () => tell(partial));
   stream.on('error', () => {}); // the command's end is told elsewhere
-  return () => last;
+  return () => last.join('; ');
 }

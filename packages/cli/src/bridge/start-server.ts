@@ -13,7 +13,7 @@ import { serverSource } from './server-source.ts';
 export interface StartedServer {
   exec: ExecStream;
   runtime: Runtime;
-  /** The last line it printed on its standard error. */
+  /** The last lines it printed on its standard error. */
   stderr(): string;
 }
 

@@ -1,8 +1,14 @@
+import { Manager } from '../manager/manager.ts';
 import { usage } from './parse.ts';
-import { COMMANDS, COMMON_OPTIONS, type CommandSpec, type ParsedCommand } from './specs.ts';
+import { COMMANDS, COMMON_OPTIONS, type CommandSpec, type ParsedCommand, SHORT } from './specs.ts';
 
-/** Prints a shell's completion script. */
+/** Prints a shell's completion script, or for such a script the targets that have a bridge. */
 export async function run({ operands: [shell] }: ParsedCommand): Promise<number> {
+  if (shell === 'targets') {
+    const targets = new Set((await new Manager().list()).map(({ target }) => target));
+    process.stdout.write([...targets].map((target) => `${target}\n`).join(''));
+    return 0;
+  }
   const script = shell === undefined || !Object.hasOwn(SHELLS, shell) ? undefined : SHELLS[shell];
   if (!script) throw usage('completion', `it takes one of ${Object.keys(SHELLS).join(', ')}`);
   process.stdout.write(script());
@@ -11,60 +17,78 @@ export async function run({ operands: [shell] }: ParsedCommand): Promise<number>
 
 const SHELLS: Readonly<Record<string, () => string>> = { bash, zsh, fish };
 
+/** What prints the containers that a bridge may be brought up to, and the targets that have one, in every shell. */
+const CONTAINERS =
+  "docker ps --format '{{.Names}}' 2>/dev/null; podman ps --format 'podman:{{.Names}}' 2>/dev/null";
+const TARGETS = 'gpg-bridge completion targets 2>/dev/null';
+
 interface Option {
   name: string;
+  short: string | undefined;
   help: string;
-  value: boolean;
+  /** What it takes; undefined for a switch. */
+  value: string | undefined;
+  many: boolean;
   choices: readonly string[];
 }
 
+interface Command {
+  name: string;
+  summary: string;
+  /** What its operand is. */
+  operand: 'container' | 'target' | readonly string[];
+  options: Option[];
+}
+
 /** Every command with the options that may follow it. */
-function vocabulary(): { name: string; summary: string; options: Option[] }[] {
-  return Object.entries<CommandSpec>(COMMANDS).map(([name, { summary, options }]) => ({
+function vocabulary(): Command[] {
+  return Object.entries<CommandSpec>(COMMANDS).map(([name, { summary, operands = '', options }]) => ({
     name,
     summary,
+    operand: operands.includes('TARGET')
+      ? name === 'up'
+        ? 'container'
+        : 'target'
+      : operands.split(' | ').filter(Boolean),
     options: Object.entries({ ...options, ...COMMON_OPTIONS })
       .filter(([, option]) => !option.internal)
-      .map(([option, { help, value, choices = [] }]) => ({
+      .map(([option, { help, value, many, choices = [] }]) => ({
         name: `--${option}`,
+        short: SHORT[option],
         help,
-        value: value !== undefined,
+        value,
+        many: many === true,
         choices,
       })),
   }));
 }
 
-/** What completes an operand: running bridges or containers for a TARGET, else the words of the usage line. */
-function operandWords({ operands = '' }: CommandSpec, name: string): string {
-  if (!operands.includes('TARGET')) return operands.replaceAll(' | ', ' ');
-  return name === 'up' ? '$(_gpg_bridge_containers)' : '$(_gpg_bridge_targets)';
-}
-
-/** Options that take a value; after one of them neither options nor operands are offered. */
-function valueCases(): string[] {
-  const options = new Map(vocabulary().flatMap((command) => command.options.map((o) => [o.name, o])));
-  return [...options.values()]
-    .filter(({ value }) => value)
-    .map(({ name, choices }) => `    ${name}) words="${choices.join(' ')}" ;;`);
-}
-
 function bash(): string {
   const commands = vocabulary();
-  const operandCases = Object.entries<CommandSpec>(COMMANDS).map(
-    ([name, spec]) => `      ${name}) words="${operandWords(spec, name)}" ;;`,
-  );
+  const words = ({ operand }: Command) =>
+    operand === 'container'
+      ? '$(_gpg_bridge_containers)'
+      : operand === 'target'
+        ? '$(_gpg_bridge_targets)'
+        : operand.join(' ');
+  const operandCases = commands.map((command) => `      ${command.name}) words="${words(command)}" ;;`);
   const optionCases = commands.map(
     ({ name, options }) => `      ${name}) words="${options.map((o) => o.name).join(' ')}" ;;`,
   );
-  return `_gpg_bridge_containers() { docker ps --format '{{.Names}}' 2>/dev/null; }
-_gpg_bridge_targets() {
-  gpg-bridge status --json 2>/dev/null | tr '{' '\\n' | sed -n 's/^"target":"\\([^"]*\\)".*/\\1/p'
-}
+  const values = new Map(commands.flatMap(({ options }) => options.map((o) => [o.name, o])));
+  // After an option that takes a value neither options nor operands are offered.
+  const valueCases = [...values.values()]
+    .filter(({ value }) => value !== undefined)
+    .map(({ name, choices }) => `    ${name}) words="${choices.join(' ')}" ;;`);
+  return `_gpg_bridge_containers() { ${CONTAINERS}; }
+_gpg_bridge_targets() { ${TARGETS}; }
 _gpg_bridge() {
-  local line="\${COMP_LINE:0:COMP_POINT}" command="\${COMP_WORDS[1]}" words="" word
-  word="\${line##* }" # whole: bash itself takes \`local:/x\` for several words
-  case "\${COMP_WORDS[COMP_CWORD-1]}" in
-${valueCases().join('\n')}
+  local line="\${COMP_LINE:0:COMP_POINT}" command="\${COMP_WORDS[1]}" words="" word before
+  word="\${line##* }" # whole: bash itself takes \`local:/x\` and \`--keys=x\` for several words
+  before="\${line%"$word"}" before="\${before%"\${before##*[! ]}"}" before="\${before##* }"
+  case "$word" in --*=*) before="\${word%%=*}" word="\${word#*=}" ;; esac
+  case "$before" in
+${valueCases.join('\n')}
     *) if [ "$COMP_CWORD" -eq 1 ]; then words="${commands.map(({ name }) => name).join(' ')}"
     elif [[ "$word" == -* ]]; then case "$command" in
 ${optionCases.join('\n')}
@@ -72,6 +96,7 @@ ${optionCases.join('\n')}
 ${operandCases.join('\n')}
     esac; fi ;;
   esac
+  local IFS=$' \\t\\n'
   COMPREPLY=($(compgen -W "$words" -- "$word"))
   [[ "$word" == *:* ]] && COMPREPLY=("\${COMPREPLY[@]#"\${word%"\${word##*:}"}"}")
   return 0
@@ -81,22 +106,87 @@ complete -F _gpg_bridge gpg-bridge
 }
 
 function zsh(): string {
+  const commands = vocabulary();
+  const operand = ({ operand }: Command) =>
+    operand === 'container'
+      ? ["'1:target:_gpg_bridge_containers'"]
+      : operand === 'target'
+        ? ["'1:target:_gpg_bridge_targets'"]
+        : operand.length > 0
+          ? [`'1: :(${operand.join(' ')})'`]
+          : [];
+  const optionSpec = ({ name, short, help, value, many, choices }: Option) => {
+    const takes =
+      value === undefined ? '' : `:${value}:${choices.length > 0 ? `(${choices.join(' ')})` : '_default'}`;
+    const spec = (option: string) =>
+      quoteForSh(`${many ? '*' : ''}${option}[${help.replace(/[[\]:\\]/g, '\\$&')}]${takes}`);
+    return [spec(value === undefined ? name : `${name}=`), ...(short ? [spec(`-${short}`)] : [])];
+  };
+  const cases = commands.map(
+    (command) =>
+      `    ${command.name}) _arguments -s ${[...command.options.flatMap(optionSpec), ...operand(command)].join(' ')} ;;`,
+  );
+  const described = commands.map(({ name, summary }) =>
+    quoteForSh(`${name}:${summary.replaceAll(':', '\\:')}`),
+  );
   return `#compdef gpg-bridge
-autoload -U +X bashcompinit && bashcompinit
-${bash()}`;
+_gpg_bridge_containers() { local -a names=(\${(f)"$(${CONTAINERS})"}); compadd -a names }
+_gpg_bridge_targets() { local -a names=(\${(f)"$(${TARGETS})"}); compadd -a names }
+_gpg-bridge() {
+  local curcontext="$curcontext" state line
+  local -a commands=(${described.join(' ')})
+  _arguments -C '1: :->command' '*:: :->rest' && return
+  case $state in
+    command) _describe -t commands command commands ;;
+    rest) case $line[1] in
+${cases.join('\n')}
+    esac ;;
+  esac
+}
+if [ "$funcstack[1]" = _gpg-bridge ]; then
+  _gpg-bridge "$@"
+else
+  (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+  compdef _gpg-bridge gpg-bridge
+fi
+`;
 }
 
 function fish(): string {
-  const lines = vocabulary().flatMap(({ name, summary, options }) => [
-    `complete -c gpg-bridge -n __fish_use_subcommand -f -a ${name} -d ${quote(summary)}`,
-    ...options.map(
-      (option) =>
-        `complete -c gpg-bridge -n '__fish_seen_subcommand_from ${name}' -l ${option.name.slice(2)} -d ${quote(option.help)}`,
-    ),
-  ]);
-  return `${lines.join('\n')}\n`;
+  const lines = vocabulary().flatMap((command) => {
+    const { name, summary, operand, options } = command;
+    const after = `complete -c gpg-bridge -n '__fish_seen_subcommand_from ${name}'`;
+    const offered =
+      operand === 'container'
+        ? '(__gpg_bridge_containers)'
+        : operand === 'target'
+          ? '(__gpg_bridge_targets)'
+          : operand.join(' ');
+    return [
+      `complete -c gpg-bridge -n __fish_use_subcommand -a ${name} -d ${quoteForFish(summary)}`,
+      ...options.map(({ name: option, short, help, value, choices }) =>
+        [
+          `${after} -l ${option.slice(2)}`,
+          ...(short ? [`-s ${short}`] : []),
+          // An option that takes something may take a file: a key of SSH, the PID file.
+          ...(value === undefined ? [] : choices.length > 0 ? [`-x -a '${choices.join(' ')}'`] : ['-r -F']),
+          `-d ${quoteForFish(help)}`,
+        ].join(' '),
+      ),
+      ...(offered ? [`${after} -a '${offered}'`] : []),
+    ];
+  });
+  return `function __gpg_bridge_containers; ${CONTAINERS}; end
+function __gpg_bridge_targets; ${TARGETS}; end
+complete -c gpg-bridge -f
+${lines.join('\n')}
+`;
 }
 
-function quote(text: string): string {
+function quoteForFish(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}
+
+function quoteForSh(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

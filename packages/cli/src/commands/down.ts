@@ -7,9 +7,10 @@ import type { ParsedCommand } from './specs.ts';
 export async function run(command: ParsedCommand): Promise<number> {
   const manager = new Manager();
   const named = namedBridge(command);
+  const force = command.flags.force === true;
   if (named && command.flags.all) throw usage('down', 'a target and --all exclude each other');
   if (named) {
-    const stopped = await manager.stopBridge(named.spec, named.selector);
+    const stopped = await manager.stopBridge(named.spec, { ...named.selector, force });
     process.stdout.write(
       stopped ? `The bridge to ${named.name} is down.\n` : `There was no bridge to ${named.name}.\n`,
     );
@@ -17,9 +18,14 @@ export async function run(command: ParsedCommand): Promise<number> {
     return 0;
   }
   if (!command.flags.all) throw usage('down', 'it needs a target, or --all');
-  const count = await manager.stopAll();
-  process.stdout.write(
-    count === 0 ? 'No bridge was up.\n' : `Ended ${count === 1 ? 'one bridge' : `${count} bridges`}.\n`,
-  );
+  const { ended, failures } = await manager.stopEach({ force });
+  if (ended > 0 || failures.length === 0) {
+    process.stdout.write(
+      ended === 0 ? 'No bridge was up.\n' : `Ended ${ended === 1 ? 'one bridge' : `${ended} bridges`}.\n`,
+    );
+  }
+  const [first, ...others] = failures;
+  for (const { message } of others) process.stderr.write(`gpg-bridge: ${message}\n`);
+  if (first) throw first;
   return 0;
 }

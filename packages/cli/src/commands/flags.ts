@@ -3,6 +3,7 @@ import type { Runtime } from '@gpg-bridge/socket-server';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { usage } from './parse.ts';
 import type { CommandName, ParsedCommand } from './specs.ts';
+import { sshKeyNames } from './ssh-key-names.ts';
 
 type Flags = ParsedCommand['flags'];
 
@@ -22,13 +23,17 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
     options.home = home;
   }
   if (keys !== undefined) options.keys = keyChoice(command, keys);
-  if (Array.isArray(sshKeys) && sshKeys.length > 0) options.sshKeys = sshKeys;
-  if (flags['ssh-from-gpg']) options.sshFromGpg = true;
+  const sshFromGpg = yesOrNo(command, flags, 'ssh-from-gpg');
+  const restart = yesOrNo(command, flags, 'restart');
+  // The daemon is told what `up` has made of a person's words.
+  if (Array.isArray(sshKeys) && sshKeys.length > 0)
+    options.sshKeys = command === 'up' ? sshKeyNames(command, sshKeys) : sshKeys;
+  if (sshFromGpg !== undefined) options.sshFromGpg = sshFromGpg;
   const gpgSocket = textFlag(flags, 'gpg-socket');
   if (gpgSocket !== undefined) options.gpgSocket = resolve(gpgSocket);
   if (textFlag(flags, 'runtime') !== undefined) options.runtime = textFlag(flags, 'runtime') as Runtime;
   if (flags.takeover) options.takeover = true;
-  if (flags.restart) options.restart = true;
+  if (restart !== undefined) options.restart = restart;
   if (textFlag(flags, 'exec') !== undefined) options.exec = textFlag(flags, 'exec')!;
   return options;
 }
@@ -39,7 +44,7 @@ export function textFlag(flags: Flags, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-function yesOrNo(command: CommandName, flags: Flags, name: 'gpg' | 'ssh'): boolean | undefined {
+function yesOrNo(command: CommandName, flags: Flags, name: string): boolean | undefined {
   if (flags[name] && flags[`no-${name}`])
     throw usage(command, `--${name} and --no-${name} exclude each other`);
   if (flags[name]) return true;

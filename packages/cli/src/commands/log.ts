@@ -7,6 +7,8 @@ import { Manager } from '../manager/manager.ts';
 import { shortKey } from '../terminal/format.ts';
 import { styles } from '../terminal/style.ts';
 import { type NamedBridge, noBridge, requireNamedBridge } from './bridge-operand.ts';
+import { textFlag } from './flags.ts';
+import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
 
 /** Shows what was asked of the host's keys, and goes on with --follow. A bridge that is over has a log, too. */
@@ -15,17 +17,22 @@ export async function run(command: ParsedCommand): Promise<number> {
   const key = await new Manager().keyOf(named.spec, named.selector);
   const path = key && bridgeFiles(stateDirectory(), key).log;
   const { json, follow } = command.flags;
-  // Without --follow the JSON is one array; with it, there is no last line, so each is a document.
-  const document: LogLine[] | undefined = json && !follow ? [] : undefined;
+  const count = lineCount(textFlag(command.flags, 'lines'));
+  // Kept until all of them are read: only the last ones may be wanted.
+  let held: LogLine[] | undefined = [];
+  const write = (line: LogLine) => process.stdout.write(`${json ? JSON.stringify(line) : describe(line)}\n`);
   const show = (line: LogLine) => {
     if (json && 'message' in line) return;
-    if (document) document.push(line);
-    else process.stdout.write(`${json ? JSON.stringify(line) : describe(line)}\n`);
+    if (!held) write(line);
+    else if (held.push(line) > count) held.shift();
   };
   const reader = new LineReader(path ?? '', show);
   const isOlder = path !== undefined && new LineReader(olderPart(path), show).read();
   if (!path || !(reader.read() || isOlder)) throw noBridge(named);
-  if (document) process.stdout.write(`${JSON.stringify(document)}\n`);
+  // Without --follow the JSON is one array; with it, there is no last line, so each is a document.
+  if (json && !follow) process.stdout.write(`${JSON.stringify(held)}\n`);
+  else for (const line of held) write(line);
+  held = undefined;
   if (!follow) return 0;
   const watcher = watch(dirname(path), () => {
     if (!reader.read()) void followMoved(reader, named);
@@ -46,6 +53,13 @@ async function followMoved(reader: LineReader, { spec, selector }: NamedBridge):
   reader.read();
 }
 
+/** How many lines are wanted; all of them unless a number is given. */
+function lineCount(text: string | undefined): number {
+  if (text === undefined) return Number.POSITIVE_INFINITY;
+  if (!/^\d{1,9}$/.test(text)) throw usage('log', `--lines takes a number, not '${text}'`);
+  return Number(text);
+}
+
 function describe(line: LogLine): string {
   const { dim, red, yellow } = styles(process.stdout);
   const time = dim(line.time.replace('T', ' ').replace(/\.\d+Z$/, 'Z'));
@@ -53,7 +67,8 @@ function describe(line: LogLine): string {
     const colour = line.level === 'error' ? red : line.level === 'warn' ? yellow : dim;
     return `${time}  ${colour(line.message)}`;
   }
-  const outcome = line.outcome === 'ok' ? line.outcome : red(line.outcome);
+  const words = line.error === undefined ? line.outcome : `${line.outcome} (${line.error})`;
+  const outcome = line.outcome === 'ok' ? words : red(words);
   const key = line.key ? ` key ${shortKey(line.key)}` : '';
   return `${time}  session ${line.session}: ${line.command}${key}: ${outcome} after ${line.durationMs} ms`;
 }

@@ -1,6 +1,13 @@
 import { parseArgs } from 'node:util';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { COMMANDS, type CommandName, type CommandSpec, type ParsedCommand, parserOptions } from './specs.ts';
+import {
+  COMMANDS,
+  type CommandName,
+  type CommandSpec,
+  type OptionSpec,
+  type ParsedCommand,
+  parserOptions,
+} from './specs.ts';
 
 /** Whether this word is a command. */
 export function isCommand(word: string): word is CommandName {
@@ -11,12 +18,17 @@ export function isCommand(word: string): word is CommandName {
 export function parseCommand(name: CommandName, words: readonly string[]): ParsedCommand {
   const spec: CommandSpec = COMMANDS[name];
   try {
-    const { values, positionals } = parseArgs({
+    const { values, positionals, tokens } = parseArgs({
       args: [...words],
       options: parserOptions(spec),
       allowPositionals: true,
       strict: true,
+      tokens: true,
     });
+    for (const [option, { value, many }] of Object.entries<OptionSpec>(spec.options)) {
+      const given = tokens.filter((token) => token.kind === 'option' && token.name === option).length;
+      if (value !== undefined && !many && given > 1) throw usage(name, `--${option} is given ${given} times`);
+    }
     if (positionals.length > spec.maxOperands) {
       throw usage(name, `unexpected operand '${positionals[spec.maxOperands]}'`);
     }

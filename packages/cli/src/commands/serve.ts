@@ -1,8 +1,9 @@
 import { closeSync, existsSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { toBridgeError } from '@gpg-bridge/core/errors';
-import { withHostAgents } from '../bridge-options.ts';
-import { Daemon } from '../daemon/daemon.ts';
+import { SOCKET_TYPES } from '@gpg-bridge/core/socket-type';
+import { checkOptions, withHostAgents } from '../bridge-options.ts';
+import { Daemon, type Predecessor } from '../daemon/daemon.ts';
 import { restoreEnvironment } from '../daemon/environment.ts';
 import {
   type BridgeFiles,
@@ -23,6 +24,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
   const tell = readyTeller(textFlag(flags, 'ready-fd'));
   try {
     const options = withHostAgents(bridgeOptions('serve', flags), process.env);
+    checkOptions(options);
     const container = textFlag(flags, 'container');
     const spec = textFlag(flags, 'target') ?? (container === undefined ? undefined : `docker:${container}`);
     if (spec === undefined && options.exec === undefined)
@@ -41,6 +43,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
       files: files(textFlag(flags, 'pid-file'), target),
       options,
       verbose: flags.verbose === true,
+      predecessor: predecessor(flags),
       // Without --ready-fd it runs in the foreground, where a person may read its log.
       ...(flags['ready-fd'] === undefined ? { echo } : {}),
     });
@@ -57,6 +60,17 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
     tell({ error: failure.toJSON() });
     throw failure;
   }
+}
+
+/** The bridge whose place this one takes, if `up` said so. */
+function predecessor(flags: ParsedCommand['flags']): Predecessor | undefined {
+  const sockets = textFlag(flags, 'succeeds');
+  if (sockets === undefined) return undefined;
+  return {
+    sockets: SOCKET_TYPES.filter((type) => sockets.split(',').includes(type)),
+    control: textFlag(flags, 'predecessor'),
+    now: flags.now === true,
+  };
 }
 
 function files(pidFile: string | undefined, target: Target): BridgeFiles {

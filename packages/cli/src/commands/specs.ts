@@ -52,19 +52,25 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
     help: 'public keys to import there: pairs (default), all, none, or IDs with commas',
     choices: ['pairs', 'all', 'none'],
   },
-  'ssh-key': { value: 'KEY', many: true, help: 'offer only this SSH key (SHA256:… or comment); repeatable' },
+  'ssh-key': {
+    value: 'KEY',
+    many: true,
+    help: 'offer only this SSH key: fingerprint, comment, .pub file, or all; repeatable',
+  },
   'gpg-socket': {
     value: 'PATH',
     help: "gpg-agent's extra socket, if neither gpgconf nor gpg-agent.conf tells it",
   },
   'ssh-from-gpg': { help: "use gpg-agent's own SSH support instead of SSH_AUTH_SOCK" },
+  'no-ssh-from-gpg': { help: 'use SSH_AUTH_SOCK again' },
   runtime: {
     value: 'NAME',
-    help: 'run the socket server on node, perl or python (default: the first one found)',
-    choices: ['node', 'perl', 'python'],
+    help: 'what runs the socket server there (default: auto, the first that is found)',
+    choices: ['node', 'perl', 'python', 'auto'],
   },
   takeover: { help: 'take the socket over from another forward that holds it' },
   restart: { help: 'wait and attach again when the target is back' },
+  'no-restart': { help: 'end with the target again' },
   exec: EXEC_OPTION,
 };
 
@@ -74,10 +80,16 @@ export const COMMANDS = {
     summary: 'make your keys usable in a target',
     operands: 'TARGET',
     maxOperands: 1,
-    options: { ...BRIDGE_OPTIONS, json: JSON_OPTION },
+    options: {
+      ...BRIDGE_OPTIONS,
+      now: { help: 'when options change, cut off what is in flight instead of waiting for it' },
+      json: JSON_OPTION,
+    },
     details:
       'Starts a bridge to the target and returns when it works; it stays until `gpg-bridge down`, or until\n' +
-      'the target stops. Running it again is harmless.',
+      'the target stops. Running it again is harmless: it checks the bridge through the sockets in the\n' +
+      'target and mends what it finds. Options that were given hold until they are changed by name.\n' +
+      '`gpg -K` in the target then shows `sec#`: the secret half is not there, and is used all the same.',
     examples: [
       ['gpg-bridge up my-container', 'GPG and SSH keys in a Docker container'],
       ['gpg-bridge up podman:build --user dev', 'in a Podman container, for the user dev'],
@@ -91,7 +103,12 @@ export const COMMANDS = {
     summary: 'end a bridge',
     operands: 'TARGET | --all',
     maxOperands: 1,
-    options: { all: { help: 'end every bridge' }, user: USER_OPTION, exec: EXEC_OPTION },
+    options: {
+      all: { help: 'end every bridge' },
+      force: { help: 'kill a daemon that does not answer, if it is proven to be the bridge' },
+      user: USER_OPTION,
+      exec: EXEC_OPTION,
+    },
     examples: [
       ['gpg-bridge down my-container', 'end the bridge to it; fine if there is none'],
       ['gpg-bridge down --all', 'end all of them'],
@@ -102,6 +119,9 @@ export const COMMANDS = {
     operands: '[TARGET]',
     maxOperands: 1,
     options: { user: USER_OPTION, exec: EXEC_OPTION, json: JSON_OPTION },
+    details:
+      'Looks at every socket in the targets. With a TARGET the exit status is 0 when its bridge works,\n' +
+      '1 when it does not, 3 when there is none.',
     examples: [
       ['gpg-bridge status', 'every bridge'],
       ['gpg-bridge status my-container --json', 'one of them, for a script'],
@@ -115,9 +135,13 @@ export const COMMANDS = {
       follow: { help: 'go on as it happens (also -f)' },
       user: USER_OPTION,
       exec: EXEC_OPTION,
-      json: { help: 'print one JSON object a line' },
+      lines: { value: 'N', help: 'the last N lines alone (also -n N)' },
+      json: { help: 'print the operations as one JSON array, with --follow one object a line' },
     },
-    examples: [['gpg-bridge log my-container -f', 'watch signatures as they are made']],
+    examples: [
+      ['gpg-bridge log my-container -f', 'watch signatures as they are made'],
+      ['gpg-bridge log my-container -n 20', 'what was asked lately'],
+    ],
   },
   env: {
     summary: "print the exports for the target's shell",
@@ -137,7 +161,11 @@ export const COMMANDS = {
     operands: 'bash | zsh | fish',
     maxOperands: 1,
     options: {},
-    examples: [['source <(gpg-bridge completion bash)', 'complete commands and options in bash']],
+    examples: [
+      ['source <(gpg-bridge completion bash)', 'in ~/.bashrc'],
+      ['source <(gpg-bridge completion zsh)', 'in ~/.zshrc'],
+      ['gpg-bridge completion fish', 'into ~/.config/fish/completions/gpg-bridge.fish'],
+    ],
   },
   serve: {
     summary: 'run a bridge in the foreground (what `up` starts)',
@@ -149,6 +177,9 @@ export const COMMANDS = {
       'pid-file': { value: 'PATH', help: 'where the PID is kept; control socket and log lie beside it' },
       'by-name': { help: 'with --restart, follow a container by its name, not by its ID' },
       'expected-bridge': { value: 'KEY', help: 'the bridge that this has to be', internal: true },
+      succeeds: { value: 'SOCKETS', help: 'take the place of a bridge that runs', internal: true },
+      predecessor: { value: 'PATH', help: 'the control socket of that one, if another', internal: true },
+      now: { help: 'end that one without waiting for what is in flight', internal: true },
       'ready-fd': { value: 'N', help: 'where to tell whoever started it', internal: true },
     },
     examples: [
@@ -167,7 +198,7 @@ export const COMMON_OPTIONS: Readonly<Record<string, OptionSpec>> = {
 };
 
 /** One-letter forms. */
-const SHORT: Readonly<Record<string, string>> = { help: 'h', follow: 'f' };
+export const SHORT: Readonly<Record<string, string>> = { help: 'h', follow: 'f', lines: 'n' };
 
 /** The options of a command in the form that Node's own parser takes. */
 export function parserOptions(spec: CommandSpec): NonNullable<ParseArgsConfig['options']> {

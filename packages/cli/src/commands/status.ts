@@ -5,39 +5,77 @@ import { styles } from '../terminal/style.ts';
 import { namedBridge, otherUsers } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
 
-/** Shows every bridge, or the one to a target. */
+/** The status of a bridge that is there and does not work. */
+const BROKEN_STATUS = 1;
+/** The status when the target has no bridge. */
+const NONE_STATUS = 3;
+
+/** Shows every bridge, or the one to a target: then the exit status says whether it works. */
 export async function run(command: ParsedCommand): Promise<number> {
   const manager = new Manager();
   const named = namedBridge(command);
-  const found = named && (await manager.find(named.spec, named.selector));
-  const bridges = !named ? await manager.list() : found ? [found] : [];
+  const found = named && (await manager.findChecked(named.spec, named.selector));
+  const bridges = !named ? await manager.listChecked() : found ? [found] : [];
   if (command.flags.json) process.stdout.write(`${JSON.stringify(bridges.map(asDocumented))}\n`);
   else if (bridges.length > 0) process.stdout.write(`${bridges.map(describe).join('\n')}\n`);
   else {
     const to = named ? `to ${named.name} ` : '';
     process.stdout.write(`No bridge ${to}is up. Start one with \`gpg-bridge up NAME\`.\n`);
   }
-  if (named && !command.flags.json) {
+  if (!named) return 0;
+  if (!command.flags.json) {
     process.stdout.write(otherUsers('status', await manager.findAll(named.spec, named.selector), found));
   }
-  return 0;
+  if (!found) return NONE_STATUS;
+  return found.state === 'ready' ? 0 : BROKEN_STATUS;
 }
 
+/** What scripts get, in the order in which it is documented. */
 function asDocumented(status: DaemonStatus) {
-  const { target, id, pid, uptimeSeconds, sessions, bytes, waiting, lastOperation, lastError } = status;
-  return { target, id, pid, uptimeSeconds, sessions, bytes, waiting, lastOperation, lastError };
+  const { target, user, id, pid, state, runtime, sockets, options, uptimeSeconds, sessions, bytes } = status;
+  const { waiting, lastOperation, lastError, problems, nextAttempt } = status;
+  return {
+    target,
+    user,
+    id,
+    pid,
+    state,
+    runtime,
+    sockets,
+    options,
+    uptimeSeconds,
+    sessions,
+    bytes,
+    waiting,
+    lastOperation,
+    lastError,
+    problems,
+    nextAttempt,
+  };
 }
 
 function describe(status: DaemonStatus): string {
   const { bold, dim, green, yellow } = styles(process.stdout);
   const { sessions, bytes, waiting, lastOperation: last } = status;
   const state = status.state === 'ready' ? green('up') : yellow(status.state.replaceAll('-', ' '));
-  const user = status.options.user ? ` as ${status.options.user}` : '';
+  const user = status.user ? ` as ${status.user}` : '';
+  if (status.state === 'not-answering') {
+    return [
+      `${bold(status.target)}${user}  ${state} ${dim(`(pid ${status.pid})`)}`,
+      ...status.problems.map((problem) => yellow(`  problem   ${problem}`)),
+    ].join('\n');
+  }
+  const seconds = status.state === 'ready' ? status.uptimeSeconds : status.stateSeconds;
   const lines = [
-    `${bold(status.target)}${user}  ${state} for ${duration(status.state === 'ready' ? status.uptimeSeconds : status.stateSeconds)} ${dim(`(${status.runtime || 'not attached'}, pid ${status.pid})`)}`,
+    `${bold(status.target)}${user}  ${state} for ${duration(seconds)} ${dim(`(${status.runtime || 'not attached'}, pid ${status.pid})`)}`,
     `  sessions  ${sessions.open} open, ${sessions.total} in all; ${byteCount(bytes.toHost)} to the host, ${byteCount(bytes.toTarget)} back`,
   ];
   if (status.where) lines.push(`  where     ${status.where}`);
+  for (const problem of status.problems) lines.push(yellow(`  problem   ${problem}`));
+  if (status.nextAttempt) {
+    const left = Math.max(0, (Date.parse(status.nextAttempt) - Date.now()) / 1000);
+    lines.push(`  next      attempt to attach in ${duration(left)}`);
+  }
   if (last) {
     const ago = duration((Date.now() - Date.parse(last.time)) / 1000);
     const key = last.key ? ` with key ${shortKey(last.key)}` : '';

@@ -25,10 +25,17 @@ export async function run({ operands: [spec], flags }: ParsedCommand): Promise<n
       setTimeout(() => process.exit(status), INTERRUPTED_MS).unref();
     });
   }
-  const manager = new Manager({ progress: spinner.show, signal: interruption.signal });
+  const manager = new Manager({
+    progress: spinner.show,
+    notice: (text) => {
+      spinner.stop();
+      process.stderr.write(`gpg-bridge: ${text}\n`);
+    },
+    signal: interruption.signal,
+  });
   let info: BridgeInfo;
   try {
-    info = await manager.ensureBridge(spec, options);
+    info = await manager.ensureBridge(spec, { ...options, now: flags.now === true });
   } catch (error) {
     if (status === 0) throw error;
     return status;
@@ -36,8 +43,8 @@ export async function run({ operands: [spec], flags }: ParsedCommand): Promise<n
     spinner.stop();
   }
   if (flags.json) {
-    const { target, id, pid, started, runtime, sockets } = info;
-    process.stdout.write(`${JSON.stringify({ target, id, pid, started, runtime, sockets })}\n`);
+    const { shell: _shell, ...document } = info;
+    process.stdout.write(`${JSON.stringify(document)}\n`);
     return 0;
   }
   process.stdout.write(`${describe(info, options).join('\n')}\n`);
@@ -46,20 +53,26 @@ export async function run({ operands: [spec], flags }: ParsedCommand): Promise<n
 
 function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   const { bold, dim, green, yellow } = styles(process.stdout);
-  const how = info.reused ? 'was up already' : info.restarted ? 'was restarted with other options' : 'is up';
+  const how = { new: 'is up', running: 'was up already, and works', changed: 'was changed' }[info.result];
   const lines = [
     `${green('✓')} The bridge to ${bold(info.target)} ${how} ${dim(`(${info.runtime}, pid ${info.pid})`)}`,
   ];
   if (info.where) lines.push(`  at   ${info.where}`);
   for (const { type, path } of info.sockets) lines.push(`  ${type.replace('-agent', '').padEnd(4)} ${path}`);
+  for (const { option, from, to } of info.changes) lines.push(`  ${option}: ${from} → ${to}`);
+  for (const text of info.mended) lines.push(`${yellow('!')} ${text}`);
   for (const warning of info.warnings) lines.push(`${yellow('!')} ${warning}`);
-  if (info.reused) return lines;
+  if (info.result !== 'new') return lines;
   const gpg = info.sockets.some(({ type }) => type === 'gpg-agent');
   const ssh = info.sockets.find(({ type }) => type === 'ssh-agent');
   lines.push('', 'Try it there:');
   if (info.shell) lines.push(`  ${info.shell}`);
   if (gpg && options.home) lines.push(`  export GNUPGHOME=${shellQuote(gnupgHomeIn(options.home))}`);
-  if (gpg) lines.push('  echo hello | gpg --clear-sign         or: git commit -S');
+  if (gpg)
+    lines.push(
+      '  echo hello | gpg --clear-sign         or: git commit -S',
+      '  gpg -K                                sec# is right: the secret half stays on the host',
+    );
   if (ssh)
     lines.push(
       `  export SSH_AUTH_SOCK=${shellQuote(ssh.path)}`,

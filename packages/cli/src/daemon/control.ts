@@ -2,12 +2,29 @@ import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { JournalEntry } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
+import { readPid } from './pid-file.ts';
 
 /** A target as a person named it, and what in their environment says which engine is meant. */
 export interface NamedTarget {
   spec: string;
   user?: string | undefined;
   env: Record<string, string | undefined>;
+  /** What the person says about the bridge. One to which that is no news is checked, and mended. */
+  options: BridgeOptions;
+}
+
+/** How a bridge is checked. */
+export interface CheckRequest {
+  /** Does for what is not right what the start of a bridge would do. */
+  mend: boolean;
+  /** Takes a path back from another forward, too. */
+  takeover?: boolean | undefined;
+}
+
+/** How a bridge makes room for the one that succeeds it. */
+export interface RetireRequest {
+  /** Without waiting for what is in flight. */
+  now?: boolean | undefined;
 }
 
 /** What `up` prints of a bridge, and the library returns. */
@@ -33,17 +50,28 @@ export interface BridgeFacts {
 export interface DaemonStatus extends BridgeFacts {
   /** The target and user this bridge is for: what its files are named after. */
   key: string;
+  /** The target's user as what it resolves to; empty for the target's own. */
+  user: string;
   uptimeSeconds: number;
-  /** `waiting-for-target` when it was told to wait for the target to come back. */
-  state: 'starting' | 'ready' | 'waiting-for-target' | 'ending';
+  /**
+   * `ready` when it works, `broken` when something keeps it from working (see `problems`), `waiting-for-target`
+   * when it was told to wait for the target to come back, `not-answering` when only its process is known.
+   */
+  state: 'starting' | 'ready' | 'broken' | 'waiting-for-target' | 'ending' | 'not-answering';
   /** How long it has been in that state. */
   stateSeconds: number;
   /** It goes to whatever has the target's name, with --restart. */
   followsName: boolean;
   /** Where the target's name is looked up: an engine's address, a cluster. */
   place?: string;
-  /** The target's user as what it resolves to; empty for the target's own. */
-  user: string;
+  /** What does not work, in words for a person. */
+  problems: string[];
+  /** What did not work and was mended for this answer. */
+  mended: string[];
+  /** The sockets whose paths lead to this bridge; told to the one that succeeds it. */
+  inPlace?: string[];
+  /** ISO time of the next attempt to attach, where one is planned. */
+  nextAttempt: string | null;
   options: BridgeOptions;
   /** Agents of the host that were wanted and not found when it attached. */
   missing: string[];
@@ -56,28 +84,54 @@ export interface DaemonStatus extends BridgeFacts {
 }
 
 /**
- * What can be asked: its status now, its status once it is ready, to end, its status if a target that a
- * person named is the one it bridges, or if a socket in a target is one of its own.
+ * What can be asked:
+ * - `status`: its status as it knows it; `check`: its status after a look at every socket in the target
+ * - `confirm`: the same if a target that a person named is the one it bridges
+ * - `holds`: its status if a socket in a target is one of its own
+ * - `ready`: its status once it is ready; `idle`: once no private key is in use
+ * - `stop`: to end
+ * - `handover`: to let another bridge take its sockets, for as long as the connection is open
+ * - `retire`: to end as soon as nobody is cut off by it
  */
-export type ControlRequest = 'status' | 'ready' | 'stop' | 'confirm' | 'holds';
+export type ControlRequest =
+  | 'status'
+  | 'check'
+  | 'confirm'
+  | 'holds'
+  | 'ready'
+  | 'idle'
+  | 'stop'
+  | 'handover'
+  | 'retire';
 
 const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>([
   'status',
-  'ready',
-  'stop',
+  'check',
   'confirm',
   'holds',
+  'ready',
+  'idle',
+  'stop',
+  'handover',
+  'retire',
 ]);
+/** A daemon that was asked one of these closes the connection when it has ended. */
+const ENDING: ReadonlySet<ControlRequest> = new Set(['stop', 'retire']);
 
 /** Longer than any request: a word, and for `confirm` a target and its environment. */
 const MAX_REQUEST = 16_384;
 
+/** Answers a request; `closed` resolves when the caller has gone. */
+export type Answerer = (
+  request: ControlRequest,
+  argument: unknown,
+  closed: Promise<void>,
+) => Promise<unknown>;
+
 /** Answers one line of JSON to one line; the socket stays open until the daemon closes it. */
-export function serveControl(
-  socket: net.Socket,
-  answer: (request: ControlRequest, argument: unknown) => Promise<unknown>,
-): void {
+export function serveControl(socket: net.Socket, answer: Answerer): void {
   let received = '';
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   socket.on('error', () => {}); // a caller that left needs no answer
   socket.setEncoding('utf8');
   socket.on('data', (text: string) => {
@@ -93,7 +147,7 @@ export function serveControl(
 
   async function answerTo(word: ControlRequest, argument: string | undefined): Promise<void> {
     try {
-      const value = await answer(word, argument === undefined ? undefined : JSON.parse(argument));
+      const value = await answer(word, argument === undefined ? undefined : JSON.parse(argument), closed);
       socket.write(`${JSON.stringify(value ?? null)}\n`);
     } catch {
       socket.destroy(); // an argument that is no JSON, or a status that can't be made
@@ -104,53 +158,96 @@ export function serveControl(
 /** Errors that mean that no daemon is there, or that it ended before it answered. */
 const GONE: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE']);
 
+/** What a daemon of an older version, which may run for weeks, does not say. */
+const LATER_FIELDS = {
+  user: '',
+  stateSeconds: 0,
+  followsName: false,
+  missing: [],
+  problems: [],
+  mended: [],
+  nextAttempt: null,
+};
+
+/** How long a living daemon may take to say something. */
+const ANSWER_TIMEOUT_MS = 5_000;
+
+/** What may end the wait for an answer early, or keep the connection after it. */
+export interface AskOptions {
+  signal?: AbortSignal | undefined;
+  /** Keeps the connection open until this resolves. */
+  until?: Promise<unknown> | undefined;
+}
+
 /**
- * Asks the daemon behind a control socket; undefined when nobody is there. For `stop` it resolves once the
- * daemon has closed the socket, which is the last thing it does.
+ * Asks the daemon behind a control socket; undefined when nobody is there. For `stop` and `retire` it resolves once
+ * the daemon has closed the socket, which is the last thing it does; it says something at once all the same.
  */
 export function askDaemon(
   path: string,
   request: ControlRequest,
-  timeoutMs = 5_000,
+  timeoutMs = ANSWER_TIMEOUT_MS,
   argument?: unknown,
+  { signal, until }: AskOptions = {},
 ): Promise<DaemonStatus | undefined> {
   return new Promise((resolve, reject) => {
+    const isEnding = ENDING.has(request);
     const socket = net.connect(path);
     let received = '';
     let failure: NodeJS.ErrnoException | undefined;
-    const timer = setTimeout(() => {
-      socket.destroy(new Error(`it did not answer '${request}' within ${timeoutMs / 1000} s`));
-    }, timeoutMs);
+    let timer: NodeJS.Timeout | undefined;
+    const allow = (ms: number) => {
+      clearTimeout(timer);
+      if (!Number.isFinite(ms)) return;
+      timer = setTimeout(
+        () => socket.destroy(new Error(`it did not answer '${request}' within ${ms / 1000} s`)),
+        ms,
+      );
+    };
+    const giveUp = () => socket.destroy(new Error('it was not waited for'));
+    allow(isEnding ? Math.min(timeoutMs, ANSWER_TIMEOUT_MS) : timeoutMs);
+    if (signal?.aborted) giveUp();
+    signal?.addEventListener('abort', giveUp);
+    const settle = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', giveUp);
+      if (failure && !GONE.has(failure.code)) reject(noAnswer(path, failure));
+      else if (!received.endsWith('\n')) resolve(undefined);
+      else {
+        try {
+          const status = JSON.parse(received) as DaemonStatus | null;
+          resolve(status ? { ...LATER_FIELDS, ...status } : undefined);
+        } catch (error) {
+          reject(noAnswer(path, error as Error));
+        }
+      }
+    };
     socket.setEncoding('utf8');
     const line = argument === undefined ? request : `${request} ${JSON.stringify(argument)}`;
     socket.on('connect', () => socket.write(`${line}\n`));
     socket.on('data', (text: string) => {
       received += text;
-      if (request !== 'stop' && received.endsWith('\n')) socket.destroy();
+      if (!received.endsWith('\n')) return;
+      if (isEnding) allow(timeoutMs);
+      else if (!until) socket.destroy();
+      else {
+        settle();
+        void until.finally(() => socket.destroy());
+      }
     });
     socket.on('error', (error) => {
       failure = error;
     });
-    socket.on('close', () => {
-      clearTimeout(timer);
-      if (failure && !GONE.has(failure.code)) reject(noAnswer(path, failure));
-      else if (!received.endsWith('\n')) resolve(undefined);
-      else {
-        try {
-          resolve((JSON.parse(received) as DaemonStatus | null) ?? undefined);
-        } catch (error) {
-          reject(noAnswer(path, error as Error));
-        }
-      }
-    });
+    socket.on('close', settle);
   });
 }
 
 function noAnswer(path: string, cause: Error): BridgeError {
+  const pid = readPid(path.replace(/\.sock$/, '.pid'));
   return new BridgeError('DAEMON_FAILED', {
     what: `the bridge behind ${path} is of no use`,
     why: cause.message,
-    fix: 'End its process (`gpg-bridge serve`) yourself, and try again.',
+    fix: `End its process (${pid ? `PID ${pid}` : '`gpg-bridge serve`'}) with \`gpg-bridge down --force\`.`,
     cause,
   });
 }

@@ -1,4 +1,5 @@
-import { type FSWatcher, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { type FSWatcher, rmSync, watch, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
@@ -6,19 +7,28 @@ import type { KeyUseRecord } from '@gpg-bridge/core/host/key-use-record';
 import type { TargetUse } from '@gpg-bridge/core/host/key-use-rules';
 import { PromptPace } from '@gpg-bridge/core/host/prompt-pace';
 import type { LogLevel } from '@gpg-bridge/core/log';
-import { launcherCommand } from '@gpg-bridge/socket-server';
+import type { SocketType } from '@gpg-bridge/core/socket-type';
+import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
 import { Journal } from '../bridge/journal.ts';
-import type { BridgeOptions } from '../bridge-options.ts';
+import { type BridgeOptions, isSshImplied, mergedOptions, optionChanges } from '../bridge-options.ts';
 import { inHome } from '../targets/home.ts';
 import { locateTarget, resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { type Claim, claim } from './claim.ts';
-import { type ControlRequest, type DaemonStatus, type NamedTarget, serveControl } from './control.ts';
+import {
+  askDaemon,
+  type CheckRequest,
+  type ControlRequest,
+  type DaemonStatus,
+  type NamedTarget,
+  type RetireRequest,
+  serveControl,
+} from './control.ts';
 import { findHolder } from './find-holder.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
-
+import { readPid } from './pid-file.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
@@ -35,8 +45,20 @@ export interface DaemonOptions {
   files: BridgeFiles;
   options: BridgeOptions;
   verbose: boolean;
+  /** The daemon whose place this one takes once its bridge works. */
+  predecessor?: Predecessor | undefined;
   /** Told every line of the log too, for whoever watches. */
   echo?: (line: string) => void;
+}
+
+/** A bridge to the same target that goes when this one is there. */
+export interface Predecessor {
+  /** Its control socket, if that is not the one which this bridge is going to have. */
+  control?: string | undefined;
+  /** The types of the sockets that it holds in the target. */
+  sockets: readonly SocketType[];
+  /** Whether it goes without finishing what is in flight. */
+  now: boolean;
 }
 
 /** Levels that are logged with --verbose only. */
@@ -52,6 +74,7 @@ export class Daemon {
   readonly #options: BridgeOptions;
   readonly #verbose: boolean;
   readonly #echo: (line: string) => void;
+  readonly #predecessor: Predecessor | undefined;
   readonly #log: LogFile;
   readonly #use: TargetUse;
   readonly #journal: Journal;
@@ -70,13 +93,20 @@ export class Daemon {
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
   #lastError: string | null = null;
   #attached: (() => void)[] = [];
+  #nextAttempt: Date | undefined;
+  /** What the last check found. */
+  #problems: readonly string[] = [];
+  #brokenSince: number | undefined;
+  /** Until then another bridge may take this one's place, and this one does not attach. */
+  #handover: Promise<void> | undefined;
 
-  constructor({ target, files, options, verbose, echo = () => {} }: DaemonOptions) {
+  constructor({ target, files, options, verbose, predecessor, echo = () => {} }: DaemonOptions) {
     this.#target = target;
     this.#files = files;
     this.#options = options;
     this.#verbose = verbose;
     this.#echo = echo;
+    this.#predecessor = predecessor;
     this.#log = new LogFile(files.log);
     this.#journal = new Journal((entry) => this.#log.appendLimited(entry));
     this.#use = { limits: {}, pace: new PromptPace(), record: this.#openRecord() };
@@ -100,13 +130,31 @@ export class Daemon {
 
   /** Attaches, calls `ready`, and stays until it is told to end or the target goes away. */
   async run(ready: (status: DaemonStatus) => void): Promise<void> {
-    await this.#claim(this.#files);
-    try {
+    const takePlace = async () => {
+      await this.#claim(this.#files);
       this.#firstPid();
-      await this.#attach(ready);
+    };
+    try {
+      if (!this.#predecessor) await takePlace();
+      await this.#attach(async () => {
+        if (!this.#control) {
+          await this.#retirePredecessor();
+          await takePlace();
+        }
+        ready(this.#status());
+      });
     } finally {
       this.#leave();
     }
+  }
+
+  /** This bridge works: the one before it finishes what is in flight and ends. */
+  async #retirePredecessor(): Promise<void> {
+    const argument: RetireRequest = { now: this.#predecessor?.now };
+    const control = this.#predecessor?.control ?? this.#files.control;
+    await askDaemon(control, 'retire', Number.POSITIVE_INFINITY, argument, {
+      signal: this.#ending.signal,
+    });
   }
 
   /** Ends the daemon; `run` resolves once everything is put away. */
@@ -118,7 +166,7 @@ export class Daemon {
   /** Takes the control socket of these files, and lets go of the one it had. */
   async #claim(files: BridgeFiles): Promise<void> {
     const control = await claim(files.control, (socket) =>
-      serveControl(socket, (request, argument) => this.#answer(request, argument)),
+      serveControl(socket, (request, argument, closed) => this.#answer(request, argument, closed)),
     );
     if (!control) throw alreadyRunning(this.#target);
     const before = { control: this.#control, files: this.#files };
@@ -134,15 +182,15 @@ export class Daemon {
     this.#state = state;
   }
 
-  async #attach(ready: (status: DaemonStatus) => void): Promise<void> {
+  async #attach(ready: () => Promise<void>): Promise<void> {
     for (let attempt = 0; !this.#ending.signal.aborted; attempt++) {
-      if (!this.#control?.holds()) throw alreadyRunning(this.#target);
+      if (this.#control?.holds() === false) throw alreadyRunning(this.#target);
       const isFirst = this.#state === 'starting';
       try {
         if (!isFirst) await this.#follow();
-        const over = await this.#bridgeOnce(() => {
+        const over = await this.#bridgeOnce(async () => {
           attempt = 0;
-          ready(this.#status());
+          await ready();
         });
         if (!this.#options.restart) return;
         this.#say(`waiting for ${this.#target.name} to come back: ${over}`, 'info');
@@ -151,12 +199,18 @@ export class Daemon {
         this.#lastError = failure.message;
         this.#log.say(failure.message, 'error');
         // --restart waits for a target that was bridged once, not for one that never was.
-        if (isFirst || !this.#options.restart || failure.code === 'BRIDGE_EXISTS') throw failure;
+        const mayWait = !isFirst && this.#control && this.#options.restart;
+        if (!mayWait || failure.code === 'BRIDGE_EXISTS') throw failure;
       }
       this.#enter('waiting-for-target');
-      await this.#target.comesBack(attempt, this.#ending.signal).catch((error: unknown) => {
+      const onPause = (until: Date) => {
+        this.#nextAttempt = until;
+      };
+      await this.#target.comesBack(attempt, this.#ending.signal, onPause).catch((error: unknown) => {
         if (!this.#ending.signal.aborted) throw error; // the target never comes back
       });
+      this.#nextAttempt = undefined;
+      await this.#handover;
     }
   }
 
@@ -181,9 +235,9 @@ export class Daemon {
   }
 
   /** Attaches once, and serves until that bridge ends; resolves with why it did. */
-  async #bridgeOnce(ready: () => void): Promise<string> {
+  async #bridgeOnce(ready: () => Promise<void>): Promise<string> {
     await this.#target.check();
-    const launcher = inHome(this.#options.home, launcherCommand(this.#options.runtime));
+    const launcher = inHome(this.#options.home, launcherCommand(chosenRuntime(this.#options)));
     const launched = await this.#target.exec(launcher);
     const { Bridge, findHostAgents } = await import('./late-modules.ts');
     // Looked for at every attachment: one that was missing may be there by now.
@@ -196,11 +250,12 @@ export class Daemon {
       target: this.#target,
       launched,
       agents,
-      sshKeys: this.#options.sshKeys,
       ...(this.#options.gpg === false ? {} : { keys: this.#options.keys ?? 'pairs' }),
-      runtime: this.#options.runtime,
+      runtime: chosenRuntime(this.#options),
       takeover: this.#options.takeover,
       holderOf: (socket) => findHolder(this.#files.control, socket),
+      succeeds: this.#control ? [] : this.#predecessor?.sockets,
+      required: requiredSockets(this.#options),
       use: this.#use,
       journal: this.#journal,
       log: this.#say,
@@ -218,12 +273,15 @@ export class Daemon {
     try {
       this.#bridge = bridge;
       this.#enter('ready');
+      // What was wrong before is over; the log still has it.
       this.#lastError = null;
+      this.#problems = [];
       this.#say(
         `bridged ${this.#target.name}: ${bridge.info.sockets.map(({ path }) => path).join(', ')}`,
         'info',
       );
-      ready();
+      await ready();
+      bridge.forgetEvents();
       for (const tell of this.#attached.splice(0)) tell();
       const why = await over;
       const isAsked = this.#ending.signal.aborted;
@@ -244,46 +302,123 @@ export class Daemon {
     }
   }
 
-  async #answer(request: ControlRequest, argument: unknown): Promise<unknown> {
-    if (request === 'confirm' && !(await this.#isNamed(argument as NamedTarget))) return undefined;
+  async #answer(request: ControlRequest, argument: unknown, closed: Promise<void>): Promise<unknown> {
+    if (request === 'confirm') return this.#confirm(argument as NamedTarget);
     if (request === 'holds' && !(await this.#bridge?.holds(argument as SocketIdentity))) return undefined;
     if (readPid(this.#files.pid) !== process.pid) this.#mendPid();
-    if (request === 'stop') setImmediate(() => this.end('it was asked to'));
-    if (request === 'ready' && this.#state !== 'ready') {
-      await new Promise<void>((resolve) => this.#attached.push(resolve));
+    switch (request) {
+      case 'check':
+        return this.#check(argument as CheckRequest);
+      case 'handover':
+        return this.#handOver(closed);
+      case 'retire':
+        void this.#retire(argument as RetireRequest, closed);
+        break;
+      case 'idle':
+        await this.#journal.untilIdle();
+        break;
+      case 'stop':
+        setImmediate(() => this.end('it was asked to'));
+        break;
+      case 'ready':
+        if (this.#state !== 'ready') await new Promise<void>((resolve) => this.#attached.push(resolve));
+        break;
+      default:
     }
     return this.#status();
   }
 
-  /** Whether what a person named, looked up with that person's environment, is this bridge's target and runs. */
-  async #isNamed({ spec, user, env }: NamedTarget): Promise<boolean> {
+  /** The status of a bridge to a target that a person named; checked, if they want nothing else of it. */
+  async #confirm(named: NamedTarget): Promise<DaemonStatus | undefined> {
+    if (!(await this.#mayBeNamed(named))) return undefined;
+    const isNews = optionChanges(this.#options, mergedOptions(this.#options, named.options)).length > 0;
+    const [isNamed, status] = await Promise.all([
+      this.#isNamed(named),
+      isNews ? this.#status() : this.#check({ mend: false }),
+    ]);
+    if (!isNamed) return undefined;
+    if (readPid(this.#files.pid) !== process.pid) this.#mendPid();
+    if (isNews || (status.state !== 'broken' && !this.#bridge?.isIncomplete)) return status;
+    return this.#check({ mend: true, takeover: named.options.takeover });
+  }
+
+  /** Looks at every socket in the target as a client there would, and mends what it finds if it is told to. */
+  async #check({ mend, takeover = false }: CheckRequest): Promise<DaemonStatus> {
+    const bridge = this.#bridge;
+    const status = this.#status(); // without the check's own session
+    if (this.#state !== 'ready' || !bridge) return status;
+    const { problems, mended } = await bridge.check(mend ? { takeover, log: this.#say } : undefined);
+    this.#problems = problems;
+    const { state, sockets, warnings } = this.#status();
+    return { ...status, state, sockets, warnings, problems: [...problems], mended };
+  }
+
+  /** Leaves the sockets to another bridge until that has taken this one's place, or its caller is gone. */
+  async #handOver(closed: Promise<void>): Promise<DaemonStatus> {
+    const bridge = this.#bridge;
+    const inPlace = (await bridge?.inPlace()) ?? [];
+    bridge?.pause();
+    void closed.then(() => {
+      if (this.#state !== 'ending') bridge?.resume();
+    });
+    this.#handover = Promise.race([closed, once(this.#ending.signal, 'abort').then(() => {})]);
+    return { ...this.#status(), inPlace };
+  }
+
+  /** Ends once nothing is in flight: another bridge has the sockets already. Goes on if that one gives up. */
+  async #retire({ now }: RetireRequest, closed: Promise<void>): Promise<void> {
+    const before = this.#state;
+    this.#enter('ending');
+    const idle = now ? true : this.#journal.untilIdle().then(() => true);
+    if (await Promise.race([idle, closed.then(() => false)])) this.end('another bridge has taken its place');
+    else if (!this.#ending.signal.aborted) {
+      this.#enter(before);
+      this.#bridge?.resume();
+    }
+  }
+
+  /** Whether a person's words may mean this bridge's target, as far as that shows without asking an engine. */
+  async #mayBeNamed({ spec, env }: NamedTarget): Promise<boolean> {
     try {
-      const surroundings = { ...process.env, ...env };
-      const named = await locateTarget(spec, { env: surroundings });
-      if (named ? !matchesTarget(this.#status(), named) : spec !== this.#target.name) return false;
-      const target = await resolveTarget(spec, { user, env: surroundings });
-      await target.check();
-      return bridgeKey(target) === bridgeKey(this.#target);
+      const named = await locateTarget(spec, { env: { ...process.env, ...env } });
+      return named ? matchesTarget(this.#status(), named) : spec === this.#target.name;
     } catch {
       return false; // the caller then resolves the target itself, and gets the error
     }
   }
 
+  /** Whether what a person named, looked up with that person's environment, is this bridge's target and runs. */
+  async #isNamed({ spec, user, env }: NamedTarget): Promise<boolean> {
+    try {
+      const target = await resolveTarget(spec, { user, env: { ...process.env, ...env } });
+      await target.check();
+      return bridgeKey(target) === bridgeKey(this.#target);
+    } catch {
+      return false;
+    }
+  }
+
   #status(): DaemonStatus {
     const stats = this.#bridge?.stats;
+    const problems = this.#knownProblems();
+    const isBroken = this.#state === 'ready' && problems.length > 0;
+    this.#brokenSince = isBroken ? (this.#brokenSince ?? Date.now()) : undefined;
     return {
       key: bridgeKey(this.#target),
       target: this.#target.name,
+      user: this.#target.user,
       id: this.#target.id,
       pid: process.pid,
       started: this.#started.toISOString(),
       uptimeSeconds: Math.floor((performance.now() - this.#startedAt) / 1000),
-      state: this.#state,
-      stateSeconds: Math.floor((Date.now() - this.#stateSince) / 1000),
+      state: isBroken ? 'broken' : this.#state,
+      stateSeconds: Math.floor((Date.now() - (this.#brokenSince ?? this.#stateSince)) / 1000),
       ...(this.#target.place === undefined ? {} : { place: this.#target.place }),
       ...(this.#target.where === undefined ? {} : { where: this.#target.where }),
-      user: this.#target.user,
       followsName: this.#target.byName ?? false,
+      problems,
+      mended: [],
+      nextAttempt: this.#nextAttempt?.toISOString() ?? null,
       runtime: this.#bridge?.info.runtime ?? '',
       sockets: [...(this.#bridge?.info.sockets ?? [])],
       warnings: [...this.#agentWarnings, ...(this.#bridge?.info.warnings ?? [])],
@@ -300,8 +435,13 @@ export class Daemon {
       },
       waiting: this.#journal.waiting() ?? null,
       lastOperation: this.#journal.lastOperation ?? null,
-      lastError: this.#lastError,
+      lastError: this.#lastError ?? this.#log.problem ?? null,
     };
+  }
+
+  /** What the sockets' keepers know now, and what the last check found beside that. */
+  #knownProblems(): string[] {
+    return [...new Set([...(this.#bridge?.problems ?? []), ...this.#problems])];
   }
 
   readonly #say = (message: string, level: LogLevel): void => {
@@ -342,7 +482,12 @@ export class Daemon {
   }
 
   #writePid(): void {
-    writeFileSync(this.#files.pid, `${process.pid}\n`, { mode: 0o600 });
+    try {
+      writeFileSync(this.#files.pid, `${process.pid}\n`, { mode: 0o600 });
+    } catch (error) {
+      rmSync(this.#files.pid, { force: true }); // an empty one, on a full disk
+      throw error;
+    }
   }
 
   /** Puts away what this daemon made. */
@@ -358,14 +503,14 @@ export class Daemon {
   }
 }
 
-/** The PID in a file, if there is one. It proves nothing: only the control socket does. */
-function readPid(path: string): number | undefined {
-  try {
-    const pid = Number(readFileSync(path, 'latin1').trim());
-    return Number.isSafeInteger(pid) && pid > 0 ? pid : undefined;
-  } catch {
-    return undefined;
-  }
+/** The sockets that a person asked for by name: without one of them the bridge fails. */
+function requiredSockets(options: BridgeOptions): SocketType[] {
+  const { gpg, ssh = isSshImplied(options) } = options;
+  return [...(gpg ? ['gpg-agent' as const] : []), ...(ssh ? ['ssh-agent' as const] : [])];
+}
+
+function chosenRuntime({ runtime }: BridgeOptions): Runtime | undefined {
+  return runtime === 'auto' ? undefined : runtime;
 }
 
 function alreadyRunning(target: Target): BridgeError {

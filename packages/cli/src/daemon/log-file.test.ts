@@ -29,6 +29,13 @@ describe('LogFile', () => {
     expect((await stat(`${path}.1`)).size).toBeLessThan(5.5 * 1024 * 1024);
   });
 
+  it.runIf(process.platform === 'linux')('says why it can not be written', () => {
+    const log = new LogFile('/dev/full');
+    expect(log.problem).toBeUndefined();
+    log.say('words', 'info');
+    expect(log.problem).toMatch(/^can't write \/dev\/full: the disk is full \(ENOSPC.*\)\. Make room there/);
+  });
+
   it('does not let words push out what was asked of the keys', async () => {
     const path = join(await tempDir(), 'log');
     let now = 0;

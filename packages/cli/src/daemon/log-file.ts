@@ -1,4 +1,5 @@
 import { appendFileSync, renameSync, statSync } from 'node:fs';
+import { toBridgeError } from '@gpg-bridge/core/errors';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import type { JournalEntry } from '../bridge/journal.ts';
 
@@ -30,6 +31,7 @@ export class LogFile {
   #allowed = MESSAGES_AT_ONCE;
   #allowedAt: number;
   #leftOut = 0;
+  #problem: string | undefined;
 
   constructor(
     public path: string,
@@ -38,6 +40,11 @@ export class LogFile {
     this.#now = now;
     this.#allowedAt = now();
     this.#size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  }
+
+  /** Why the last line could not be written. */
+  get problem(): string | undefined {
+    return this.#problem;
   }
 
   /** Appends a line; a disk that is full must not end the bridge. */
@@ -50,8 +57,10 @@ export class LogFile {
       }
       appendFileSync(this.path, text, { mode: 0o600 });
       this.#size += text.length;
-    } catch {
-      // The log itself can't be written, so there is no place to report it.
+      this.#problem = undefined;
+    } catch (error) {
+      // The log itself can't be written: the status says it instead.
+      this.#problem = toBridgeError(error, `can't write ${this.path}`).message;
     }
   }
 

@@ -1,7 +1,8 @@
-import { accessSync, chmodSync, constants, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { accessSync, chmodSync, constants, readdirSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
-import { BridgeError } from '@gpg-bridge/core/errors';
+import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
+import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
 
 /** The files of one bridge. */
 export interface BridgeFiles {
@@ -46,7 +47,7 @@ export function useRecordPath(files: BridgeFiles): string {
  */
 export function ensureStateDirectory(directory: string): void {
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeDirectories(directory);
     const { uid, mode } = statSync(directory);
     if (process.getuid && uid !== process.getuid()) throw new Error('it belongs to another user');
     accessSync(directory, constants.W_OK);
@@ -62,6 +63,8 @@ export function ensureStateDirectory(directory: string): void {
 
 /** The error for a state directory that something can't be done in. */
 export function unusableState(directory: string, cause: Error): BridgeError {
+  const full = diskFull(cause, `can't keep state in ${directory}`);
+  if (full) return full;
   return unusable(
     directory,
     cause.message,

@@ -104,6 +104,8 @@ export class UseRecordFile implements KeyUseRecord {
       ...(key === undefined ? {} : { key }),
     }).slice(0, -1);
     const bytes = Buffer.from(`${head}${tail(outcome, durationMs)}\n`);
+    // While a bridge is replaced by one with other options both daemons write for a moment.
+    this.#size = fstatSync(this.#descriptor).size;
     if (this.#size + bytes.length > this.#maxBytes) throw full(this.path);
     const line = { tailAt: this.#size + Buffer.byteLength(head) };
     this.#write(bytes, this.#size);

@@ -1,9 +1,24 @@
 import { rmSync } from 'node:fs';
 import { connect } from 'node:net';
-import { BridgeError } from '@gpg-bridge/core/errors';
-import { type BridgeOptions, type BridgeSelector, withHostAgents } from '../bridge-options.ts';
+import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import {
+  type BridgeOptions,
+  type BridgeSelector,
+  checkOptions,
+  mergedOptions,
+  type OptionChange,
+  optionChanges,
+  withHostAgents,
+} from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
-import { askDaemon, type ControlRequest, type DaemonStatus, type NamedTarget } from '../daemon/control.ts';
+import {
+  askDaemon,
+  type CheckRequest,
+  type ControlRequest,
+  type DaemonStatus,
+  type NamedTarget,
+} from '../daemon/control.ts';
+import type { Predecessor } from '../daemon/daemon.ts';
 import { matchesTarget } from '../daemon/match-target.ts';
 import {
   type BridgeFiles,
@@ -15,7 +30,7 @@ import {
 } from '../daemon/state-dir.ts';
 import { type LocatedName, locateTarget, resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
-import type { BridgeInfo, SocketBridgeManager } from './types.ts';
+import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
 /** How a manager is set up; everything has a default. */
 export interface ManagerOptions {
@@ -24,6 +39,8 @@ export interface ManagerOptions {
   program?: string;
   /** Told what is going on, for a person who waits. */
   progress?: (text: string) => void;
+  /** Told what a person has to know before it goes on. */
+  notice?: (text: string) => void;
   /** Gives up on a bridge that is being started. */
   signal?: AbortSignal;
 }
@@ -49,6 +66,9 @@ const LOOK_UP_TIMEOUT_MS = 5_000;
 const CONFIRM_TIMEOUT_MS = 2_000;
 /** As long as a daemon itself waits for a slow target. */
 const READY_TIMEOUT_MS = 60_000;
+/** More than a check takes whose agents do not answer. */
+const CHECK_TIMEOUT_MS = 20_000;
+const LIST_TIMEOUT_MS = 5_000;
 /** More than the three seconds that a daemon gives its target to remove the sockets. */
 const STOP_TIMEOUT_MS = 15_000;
 
@@ -57,64 +77,143 @@ export class Manager implements SocketBridgeManager {
   readonly #directory: string;
   readonly #program: string | undefined;
   readonly #progress: (text: string) => void;
+  readonly #notice: (text: string) => void;
   readonly #signal: AbortSignal | undefined;
 
   constructor(options: ManagerOptions = {}) {
     this.#directory = options.stateDirectory ?? stateDirectory();
     this.#program = options.program;
     this.#progress = options.progress ?? (() => {});
+    this.#notice = options.notice ?? (() => {});
     this.#signal = options.signal;
   }
 
-  /** Makes sure that a bridge with these options runs; returns when it is ready. */
-  async ensureBridge(spec: string | undefined, wanted: BridgeOptions = {}): Promise<BridgeInfo> {
-    const options = withHostAgents(wanted, process.env);
-    const confirmed = await this.#confirmed(spec, options);
-    if (confirmed) return infoOf(confirmed, { reused: true, restarted: false });
-    const target = await resolveTarget(spec, options);
+  /** Makes sure that a bridge with these options runs; returns when it works. */
+  async ensureBridge(spec: string | undefined, { now, ...said }: EnsureOptions = {}): Promise<BridgeInfo> {
+    checkOptions(said);
+    const given = withHostAgents(said, process.env);
+    const confirmed = await this.#confirmed(spec, given);
+    if (confirmed) return workingInfo(confirmed);
+    const target = await resolveTarget(spec, given);
     await target.check();
     const files = bridgeFiles(this.#directory, bridgeKey(target));
     let running = await this.#running(files, target);
-    if (running && (await isUsable(running, options))) return this.#reuse(target, running);
+    if (running && (await isUsable(running, given))) return this.#reuse(target, running, given);
     ensureStateDirectory(this.#directory);
     const lock = await this.#lock(files.lock);
     try {
       // Somebody else may have started it while we waited.
       running = await this.#running(files, target);
-      if (running && (await isUsable(running, options))) return await this.#reuse(target, running);
-      const restarted = running !== undefined && running.state !== 'ending';
-      if (restarted) this.#progress(`restarting the bridge to ${target.name} with other options`);
+      if (running && (await isUsable(running, given))) return await this.#reuse(target, running, given);
+      if (running && running.state !== 'ending') {
+        return await this.#replace(target, running, mergedOptions(running.options, given), now ?? false);
+      }
       if (running) await stopDaemon(bridgeFiles(this.#directory, running.key));
       this.#progress(`connecting to ${target.name}`);
       removeLeftovers(files);
-      // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
-      const { spawnDaemon } = await import('./spawn-daemon.ts');
-      // An ssh-agent that this environment does not name stays the one that another named.
-      const { sshAuthSock = running?.options.sshAuthSock } = options;
-      const kept = sshAuthSock === undefined || options.ssh === false ? options : { ...options, sshAuthSock };
-      const status = await spawnDaemon(target, files, kept, this.#program, this.#signal);
-      return infoOf(status, { reused: false, restarted });
+      return infoOf(await this.#spawn(target, files, given), 'new');
     } finally {
       lock.release();
     }
   }
 
-  /** Ends the bridge to a target; false if there was none. */
-  async stopBridge(spec: string | undefined, selector: BridgeSelector = {}): Promise<boolean> {
+  async #spawn(
+    target: Target,
+    files: BridgeFiles,
+    options: BridgeOptions,
+    predecessor?: Predecessor,
+  ): Promise<DaemonStatus> {
+    // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
+    const { spawnDaemon } = await import('./spawn-daemon.ts');
+    return spawnDaemon(target, files, options, {
+      program: this.#program,
+      signal: this.#signal,
+      predecessor,
+    });
+  }
+
+  /**
+   * Gives a bridge that runs other options: a new one is started beside it and takes its sockets when it works. If
+   * that fails, the old one keeps or takes back what it had.
+   */
+  async #replace(
+    target: Target,
+    running: DaemonStatus,
+    options: BridgeOptions,
+    now: boolean,
+  ): Promise<BridgeInfo> {
+    checkOptions(options);
+    const changes = optionChanges(running.options, options);
+    const files = bridgeFiles(this.#directory, running.key);
+    const itsFiles = bridgeFiles(this.#directory, bridgeKey(target));
+    const isThere = running.key === bridgeKey(target);
+    if (!now) await this.#untilIdle(files, target);
+    this.#progress(`changing the bridge to ${target.name}`);
+    let release = () => {};
+    const until = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    try {
+      const status = await askDaemon(files.control, 'handover', undefined, undefined, { until });
+      // One in another pod of the deployment, or in another home, has no socket where the new one makes its own.
+      const isInTheWay = isThere && running.options.home === options.home;
+      const sockets = (isInTheWay ? (status?.inPlace ?? []) : []) as Predecessor['sockets'];
+      const predecessor = status && { sockets, now, ...(isThere ? {} : { control: files.control }) };
+      if (!status) await stopDaemon(files); // one of an older version, which can't be succeeded
+      const started = await this.#spawn(target, itsFiles, options, predecessor);
+      // With the same options it was replaced because of an agent that it did not have.
+      const mended = changes.length > 0 ? [] : ["the host's ssh-agent was missing, and is bridged now"];
+      return infoOf({ ...started, mended }, 'changed', changes);
+    } finally {
+      release();
+    }
+  }
+
+  /** Waits until nobody is cut off by the end of a bridge, and says for what. */
+  async #untilIdle(files: BridgeFiles, target: Target): Promise<void> {
+    const status = await askDaemon(files.control, 'status');
+    if (status?.waiting) {
+      const { command, key, sinceSeconds } = status.waiting;
+      this.#notice(
+        `waiting: a ${command}${key ? ` with key ${key}` : ''} in ${target.name} has been waiting for a person for ` +
+          `${sinceSeconds} s and would be cut off. Answer it, or use --now`,
+      );
+    }
+    await askDaemon(files.control, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: this.#signal });
+  }
+
+  /** Ends the bridge to a target; false if there was none. With `force` also one that does not answer. */
+  async stopBridge(
+    spec: string | undefined,
+    { force, ...selector }: BridgeSelector & { force?: boolean } = {},
+  ): Promise<boolean> {
+    if (force) {
+      const key = await this.keyOf(spec, selector);
+      return key === undefined ? false : forceDaemon(bridgeFiles(this.#directory, key));
+    }
     const status = await this.find(spec, selector);
     return status ? stopDaemon(bridgeFiles(this.#directory, status.key)) : false;
   }
 
-  /** Ends every bridge of this user; returns how many. */
+  /** Ends every bridge of this user; returns how many. All are asked before the first failure is thrown. */
   async stopAll(): Promise<number> {
+    const { ended, failures } = await this.stopEach();
+    if (failures[0]) throw failures[0];
+    return ended;
+  }
+
+  /** Ends every bridge of this user that can be ended; returns how many, and why others were not. */
+  async stopEach({ force = false } = {}): Promise<{ ended: number; failures: BridgeError[] }> {
+    const end = force ? forceDaemon : stopDaemon;
     const stops = await Promise.allSettled(
-      controlSockets(this.#directory).map((control) =>
-        stopDaemon(filesBeside(control.replace(/\.sock$/, '.pid'))),
-      ),
+      controlSockets(this.#directory).map((control) => end(filesBeside(control.replace(/\.sock$/, '.pid')))),
     );
-    // All are asked to end before the first failure is thrown.
-    for (const stop of stops) if (stop.status === 'rejected') throw stop.reason;
-    return stops.filter((stop) => stop.status === 'fulfilled' && stop.value).length;
+    return {
+      ended: stops.filter((stop) => stop.status === 'fulfilled' && stop.value).length,
+      failures: stops.flatMap((stop) =>
+        stop.status === 'rejected' ? [toBridgeError(stop.reason, "can't end a bridge")] : [],
+      ),
+    };
   }
 
   /** Whether there is a bridge to a target. */
@@ -122,9 +221,44 @@ export class Manager implements SocketBridgeManager {
     return (await this.find(spec, selector)) !== undefined;
   }
 
-  /** Every running bridge's status. */
-  list(): Promise<DaemonStatus[]> {
-    return this.#askAll('status');
+  /** Every running bridge's status, by target and user. */
+  async list(): Promise<DaemonStatus[]> {
+    return inOrder(await this.#askAll('status'));
+  }
+
+  /**
+   * The same after a look at every socket in the targets, with the daemons that do not answer: of those only the
+   * process and the target are known.
+   */
+  async listChecked(): Promise<DaemonStatus[]> {
+    const check: CheckRequest = { mend: false };
+    const statuses = await Promise.all(
+      controlSockets(this.#directory).map(async (control) => {
+        try {
+          // A daemon of an older version knows no check.
+          const status =
+            (await askDaemon(control, 'check', LIST_TIMEOUT_MS, check)) ??
+            (await askDaemon(control, 'status', LIST_TIMEOUT_MS));
+          return status && bridgeFiles(this.#directory, status.key).control === control ? status : undefined;
+        } catch (error) {
+          const { notAnswering } = await import('../daemon/daemon-process.ts');
+          return notAnswering(filesBeside(control.replace(/\.sock$/, '.pid')), (error as BridgeError).why);
+        }
+      }),
+    );
+    return inOrder(statuses.filter((status) => status !== undefined));
+  }
+
+  /** The bridge to a target, after a look at its sockets. */
+  async findChecked(
+    spec: string | undefined,
+    selector: BridgeSelector = {},
+  ): Promise<DaemonStatus | undefined> {
+    const found = await this.find(spec, selector);
+    const check: CheckRequest = { mend: false };
+    if (!found) return undefined;
+    const { control } = bridgeFiles(this.#directory, found.key);
+    return (await askDaemon(control, 'check', undefined, check)) ?? askDaemon(control, 'status');
   }
 
   /**
@@ -148,7 +282,8 @@ export class Manager implements SocketBridgeManager {
 
   /** The key that the files of a target's bridge are named after, whether it runs or not. */
   async keyOf(spec: string | undefined, selector: BridgeSelector = {}): Promise<string | undefined> {
-    const running = await this.find(spec, selector);
+    // One that does not answer has the key of its target all the same.
+    const running = await this.find(spec, selector).catch(() => undefined);
     if (running) return running.key;
     const target = await resolveKnown(spec, selector);
     return target && bridgeKey(target);
@@ -192,10 +327,11 @@ export class Manager implements SocketBridgeManager {
     // ssh and kubectl say depends on a person's whole environment.
     if (spec === undefined || options.exec !== undefined || !CONFIRMED_KINDS.test(spec)) return undefined;
     const env = Object.fromEntries(ENGINE_VARIABLES.map((name) => [name, process.env[name] ?? '']));
-    const asked: NamedTarget = { spec, user: options.user, env };
+    const asked: NamedTarget = { spec, user: options.user, env, options };
     const [status, another] = await this.#askAll('confirm', CONFIRM_TIMEOUT_MS, asked);
     if (!status || another) return undefined;
-    return status.state === 'ready' && (await isUsable(status, options)) ? status : undefined;
+    const isUp = status.state === 'ready' || status.state === 'broken';
+    return isUp && (await isUsable(status, options)) ? status : undefined;
   }
 
   /** The bridge to a target, or one that follows the name by which it is meant and has not got there yet. */
@@ -213,17 +349,20 @@ export class Manager implements SocketBridgeManager {
     );
   }
 
-  async #reuse(target: Target, running: DaemonStatus): Promise<BridgeInfo> {
-    const how = { reused: true, restarted: false };
-    if (running.state === 'ready') return infoOf(running, how);
-    this.#progress(`waiting for the bridge to ${target.name}`);
+  async #reuse(target: Target, running: DaemonStatus, { takeover }: BridgeOptions): Promise<BridgeInfo> {
     const files = bridgeFiles(this.#directory, running.key);
-    // One that turns to another container of its name lets go of its first control socket, and takes the target's.
-    const there = bridgeFiles(this.#directory, bridgeKey(target));
-    const status =
-      (await askDaemon(files.control, 'ready', READY_TIMEOUT_MS)) ??
-      (await askDaemon(there.control, 'ready', READY_TIMEOUT_MS));
-    if (status) return infoOf(status, how);
+    if (running.state !== 'ready' && running.state !== 'broken') {
+      this.#progress(`waiting for the bridge to ${target.name}`);
+      // One that turns to another container of its name lets go of its first control socket, and takes the target's.
+      const there = bridgeFiles(this.#directory, bridgeKey(target));
+      const status =
+        (await askDaemon(files.control, 'ready', READY_TIMEOUT_MS)) ??
+        (await askDaemon(there.control, 'ready', READY_TIMEOUT_MS));
+      if (status) return infoOf(status, 'running');
+    }
+    const check: CheckRequest = { mend: true, takeover };
+    const checked = await askDaemon(files.control, 'check', CHECK_TIMEOUT_MS, check);
+    if (checked) return workingInfo(checked);
     throw new BridgeError('DAEMON_FAILED', {
       what: `the bridge to ${target.name} ended`,
       why: running.lastError ?? 'it went away while it was being waited for',
@@ -284,17 +423,38 @@ async function stopDaemon(files: BridgeFiles): Promise<boolean> {
   return status !== undefined;
 }
 
+/** The same, but one that does not answer is killed if its process is proven to be this bridge's. */
+async function forceDaemon(files: BridgeFiles): Promise<boolean> {
+  try {
+    return await stopDaemon(files);
+  } catch (error) {
+    const { killDaemon } = await import('../daemon/daemon-process.ts');
+    if (!(await killDaemon(files))) throw error;
+    removeLeftovers(files);
+    return true;
+  }
+}
+
 /** Removes the PID file of a daemon that was killed. No process is signalled: the PID may be another's by now. */
 function removeLeftovers(files: BridgeFiles): void {
   rmSync(files.pid, { force: true });
 }
 
-/** Whether a daemon's bridge is not about to end, has the wanted options, and lacks no agent that could be had. */
-async function isUsable(running: DaemonStatus, options: BridgeOptions): Promise<boolean> {
-  if (running.state === 'ending' || !sameOptions(running.options, options)) return false;
-  const { sshAuthSock } = options;
-  const lacksSsh = running.state === 'ready' && running.missing.includes('ssh-agent');
-  return !(lacksSsh && sshAuthSock !== undefined && (await isListening(sshAuthSock)));
+/** Whether a daemon's bridge is not about to end, is what is wanted, and lacks no agent that could be had. */
+async function isUsable(running: DaemonStatus, given: BridgeOptions): Promise<boolean> {
+  if (running.state === 'ending') return false;
+  const wanted = mergedOptions(running.options, given);
+  return optionChanges(running.options, wanted).length === 0 && !(await couldHaveSsh(running, wanted));
+}
+
+/** Whether the ssh-agent that a bridge did not find when it attached is there by now. */
+async function couldHaveSsh(
+  { state, missing }: DaemonStatus,
+  { sshAuthSock }: BridgeOptions,
+): Promise<boolean> {
+  const isUp = state === 'ready' || state === 'broken';
+  if (!isUp || !missing.includes('ssh-agent') || sshAuthSock === undefined) return false;
+  return isListening(sshAuthSock);
 }
 
 function isListening(path: string): Promise<boolean> {
@@ -308,30 +468,31 @@ function isListening(path: string): Promise<boolean> {
   });
 }
 
-/** Whether a bridge is what is wanted; what says which bridge is meant is not among the options. */
-function sameOptions(present: BridgeOptions, wanted: BridgeOptions): boolean {
-  // Without SSH_AUTH_SOCK nothing is said about the ssh-agent; without GNUPGHOME, GnuPG's own home is meant.
-  const { sshAuthSock = present.sshAuthSock } = wanted;
-  return normal(present) === normal({ ...wanted, ...(sshAuthSock === undefined ? {} : { sshAuthSock }) });
+function inOrder(statuses: DaemonStatus[]): DaemonStatus[] {
+  const name = ({ target, user, pid }: DaemonStatus) => `${target}\0${user}\0${pid}`;
+  return statuses.sort((a, b) => (name(a) < name(b) ? -1 : 1));
 }
 
-function normal(options: BridgeOptions): string {
-  const { keys = 'pairs', sshKeys = [], takeover: _takeover, user: _user, exec: _exec, ...rest } = options;
-  const { sshAuthSock, ...others } = rest;
-  const usesSshAuthSock = options.ssh !== false && !options.sshFromGpg;
-  const entries = Object.entries({
-    ...others,
-    keys,
-    sshKeys: [...sshKeys].sort(),
-    sshAuthSock: usesSshAuthSock ? sshAuthSock : undefined,
-  });
-  return JSON.stringify(
-    entries.filter(([, value]) => value !== undefined).sort(([x], [y]) => (x < y ? -1 : 1)),
-  );
+/** A bridge that ran already; an error if nothing of it works. */
+function workingInfo(status: DaemonStatus): BridgeInfo {
+  const { target, problems, sockets, warnings } = status;
+  if (problems.length > 0 && problems.length >= sockets.length) {
+    throw new BridgeError('BRIDGE_BROKEN', {
+      what: `the bridge to ${target} does not work`,
+      why: problems.join('; '),
+      fix: 'Mend that and try again, or end it with `gpg-bridge down` and start anew.',
+    });
+  }
+  return infoOf({ ...status, warnings: [...warnings, ...problems] }, 'running');
 }
 
-function infoOf(status: DaemonStatus, how: Pick<BridgeInfo, 'reused' | 'restarted'>): BridgeInfo {
-  const { target, id, pid, started, runtime, sockets, warnings, shell, where } = status;
-  const facts = { target, id, pid, started, runtime, sockets, warnings };
-  return { ...facts, ...(shell ? { shell } : {}), ...(where ? { where } : {}), ...how };
+function infoOf(
+  status: DaemonStatus,
+  result: BridgeInfo['result'],
+  changes: OptionChange[] = [],
+): BridgeInfo {
+  const { target, user, id, pid, started, runtime, sockets, warnings, mended, shell, where } = status;
+  const facts = { target, user, id, pid, started, runtime, sockets, warnings };
+  const known = { ...(shell ? { shell } : {}), ...(where ? { where } : {}) };
+  return { ...facts, ...known, result, changes, mended };
 }

@@ -6,8 +6,8 @@ describe('MockManager', () => {
   it('behaves as if every bridge came up at once', async () => {
     const manager: SocketBridgeManager = new MockManager();
     expect(await manager.isRunning('box')).toBe(false);
-    expect(await manager.ensureBridge('box')).toMatchObject({ target: 'box', reused: false });
-    expect(await manager.ensureBridge('box')).toMatchObject({ target: 'box', reused: true });
+    expect(await manager.ensureBridge('box')).toMatchObject({ target: 'box', result: 'new' });
+    expect(await manager.ensureBridge('box')).toMatchObject({ target: 'box', result: 'running' });
     expect(await manager.isRunning('box')).toBe(true);
     expect(await manager.stopBridge('box')).toBe(true);
     expect(await manager.stopBridge('box')).toBe(false);

@@ -1,5 +1,5 @@
-import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
-import type { BridgeInfo, SocketBridgeManager } from './types.ts';
+import type { BridgeSelector } from '../bridge-options.ts';
+import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
 /** One recorded call. */
 export interface Call {
@@ -22,21 +22,23 @@ export class MockManager implements SocketBridgeManager {
     return this.calls.some((call) => call.method === method && call.args[0] === target);
   }
 
-  async ensureBridge(target: string, options?: BridgeOptions): Promise<BridgeInfo> {
+  async ensureBridge(target: string, options?: EnsureOptions): Promise<BridgeInfo> {
     this.calls.push({ method: 'ensureBridge', args: [target, options] });
     if (this.overrides.ensureBridge) return this.overrides.ensureBridge(target, options);
     const present = this.#running.get(target);
-    if (present) return { ...present, reused: true };
+    if (present) return { ...present, result: 'running' };
     const info: BridgeInfo = {
       target,
+      user: options?.user ?? '',
       id: target,
       pid: process.pid,
       started: new Date().toISOString(),
       runtime: 'node',
       sockets: [],
       warnings: [],
-      reused: false,
-      restarted: false,
+      result: 'new',
+      changes: [],
+      mended: [],
     };
     this.#running.set(target, info);
     return info;

@@ -8,6 +8,7 @@ import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { type BridgeOptions, bridgeWords, hostAgentVariables } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
+import type { Predecessor } from '../daemon/daemon.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
 
 import { type BridgeFiles, unusableState } from '../daemon/state-dir.ts';
@@ -18,13 +19,20 @@ const READY_FD = 3;
 /** The built command; everything else is built into the same folder. */
 const PROGRAM = join(import.meta.dirname, 'gpg-bridge.js');
 
+/** How a daemon is started; everything has a default. */
+export interface SpawnOptions {
+  program?: string | undefined;
+  signal?: AbortSignal | undefined;
+  /** The daemon whose place it takes. */
+  predecessor?: Predecessor | undefined;
+}
+
 /** Starts a detached daemon and resolves when its bridge is ready, or rejects with what went wrong inside. */
 export async function spawnDaemon(
   target: Target,
   files: BridgeFiles,
   options: BridgeOptions,
-  program = PROGRAM,
-  signal?: AbortSignal,
+  { program = PROGRAM, signal, predecessor }: SpawnOptions = {},
 ): Promise<DaemonStatus> {
   const hadLog = existsSync(files.log);
   // What the runtime itself prints (a crash) goes to the log; everything else is written there as JSON.
@@ -38,6 +46,7 @@ export async function spawnDaemon(
       `--pid-file=${files.pid}`,
       `--ready-fd=${READY_FD}`,
       `--expected-bridge=${bridgeKey(target)}`,
+      ...predecessorWords(predecessor),
       ...bridgeWords(options),
     ],
     {
@@ -94,6 +103,16 @@ function targetWords(target: Target): string[] {
   if (target.kind === 'docker') return [`--container=${target.id}`, ...following];
   if (target.kind === 'podman') return [`--target=podman:${target.id}`, ...following];
   return [`--target=${target.spec ?? `${target.kind}:${target.id}`}`];
+}
+
+function predecessorWords(predecessor: Predecessor | undefined): string[] {
+  if (!predecessor) return [];
+  const { sockets, now, control } = predecessor;
+  return [
+    `--succeeds=${sockets.join(',') || 'none'}`,
+    ...(control === undefined ? [] : [`--predecessor=${control}`]),
+    ...(now ? ['--now'] : []),
+  ];
 }
 
 function parse(text: string): { ready?: DaemonStatus; error?: unknown } {

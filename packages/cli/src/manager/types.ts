@@ -1,18 +1,28 @@
-import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
+import type { BridgeOptions, BridgeSelector, OptionChange } from '../bridge-options.ts';
 import type { BridgeFacts } from '../daemon/control.ts';
 
 /** A running bridge. */
 export interface BridgeInfo extends BridgeFacts {
-  /** Whether it ran already. */
-  reused: boolean;
-  /** Set when a bridge with other options had to be ended first. */
-  restarted: boolean;
+  /** The target's user; empty for the target's own. */
+  user: string;
+  /** `new`: started now. `running`: it ran already, and works. `changed`: it ran with other options before. */
+  result: 'new' | 'running' | 'changed';
+  /** What was changed. */
+  changes: OptionChange[];
+  /** What did not work, and does again. */
+  mended: string[];
+}
+
+/** What is said about a bridge, and how much patience there is for the one that it replaces. */
+export interface EnsureOptions extends BridgeOptions {
+  /** Cuts off what is in flight when a running bridge gets other options, instead of waiting for it. */
+  now?: boolean;
 }
 
 /** Starts, finds and ends bridges. */
 export interface SocketBridgeManager {
-  /** Idempotent; returns when the bridge is ready, or throws what went wrong inside it. */
-  ensureBridge(target: string, options?: BridgeOptions): Promise<BridgeInfo>;
+  /** Idempotent; returns when the bridge works, or throws what went wrong inside it. */
+  ensureBridge(target: string, options?: EnsureOptions): Promise<BridgeInfo>;
   /** Whether there was one to end. */
   stopBridge(target: string, options?: BridgeSelector): Promise<boolean>;
   /** How many were ended. */

@@ -63,7 +63,7 @@ async function foundTarget(following: Following, found: ContainerInfo): Promise<
       if (!named) throw containerNotFound(kind, found.name, 'no container has this name now');
       return named.id === found.id ? undefined : foundTarget(following, named);
     },
-    comesBack: (attempt, signal) => comesBack(engine, found, byName, attempt, signal),
+    comesBack: (...when) => comesBack(engine, found, byName, ...when),
   };
   return target;
 }
@@ -96,6 +96,7 @@ async function comesBack(
   byName: boolean,
   attempt: number,
   signal: AbortSignal,
+  onPause?: (until: Date) => void,
 ): Promise<void> {
   const { backOff } = await import('./spawn-exec.ts'); // loaded late: a container that stays up never needs it
   let events: Readable;
@@ -104,7 +105,7 @@ async function comesBack(
     const filter = byName ? {} : { container: id };
     events = await engine.events({ ...filter, actions: ['start', 'unpause', 'destroy'] });
   } catch {
-    await backOff(attempt, signal);
+    await backOff(attempt, signal, onPause);
     return;
   }
   const aborted = () => events.destroy();
@@ -130,7 +131,7 @@ async function comesBack(
           return undefined;
         },
       );
-      if (found?.running && isFirst) return await backOff(attempt, signal);
+      if (found?.running && isFirst) return await backOff(attempt, signal, onPause);
       if (found?.running || isOver || signal.aborted) return;
       await change;
     }

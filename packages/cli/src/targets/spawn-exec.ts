@@ -46,6 +46,12 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
 
 /** Waits before the next attempt: twice as long each time, half a minute at most. */
-export async function backOff(attempt: number, signal: AbortSignal): Promise<void> {
-  await delay(Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS), undefined, { signal });
+export async function backOff(
+  attempt: number,
+  signal: AbortSignal,
+  onPause: (until: Date) => void = () => {},
+): Promise<void> {
+  const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS);
+  onPause(new Date(Date.now() + pauseMs));
+  await delay(pauseMs, undefined, { signal });
 }

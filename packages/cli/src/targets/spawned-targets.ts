@@ -1,7 +1,8 @@
 import { readlinkSync, realpathSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
-import { BridgeError } from '@gpg-bridge/core/errors';
+import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
+import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
 import type { ExecStream } from '../engine/engine.ts';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
@@ -54,7 +55,9 @@ export async function localTarget(
   if (home !== undefined) {
     throw wrongTarget('--home has no meaning for a local target', 'Its directory is the home: name another.');
   }
-  const id = canonicalPath(resolve(name));
+  // No shell has expanded a tilde that stands behind `local:`.
+  const own = process.env.HOME || homedir();
+  const id = canonicalPath(resolve(name.replace(/^~(?=\/|$)/, () => own)));
   return commandTarget({
     kind: 'local',
     id,
@@ -66,8 +69,10 @@ export async function localTarget(
         throw leadsElsewhere(`local:${id}`, `a symbolic link leads to ${canonicalPath(id)} by now`);
       }
       try {
-        await mkdir(id, { recursive: true, mode: 0o700 });
+        makeDirectories(id);
       } catch (error) {
+        const full = diskFull(error, `can't use ${id} as a GNUPGHOME`);
+        if (full) throw full;
         throw new BridgeError('TARGET_NOT_FOUND', {
           what: `can't use ${id} as a GNUPGHOME`,
           why: (error as Error).message,

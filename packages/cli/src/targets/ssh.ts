@@ -1,5 +1,6 @@
 import { runProgram } from '@gpg-bridge/core/process/run-program';
 import type { ExecStream } from '../engine/engine.ts';
+import { loginShellCommand } from './login-shell-command.ts';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
 import { withStderrLines } from './stderr-lines.ts';
@@ -65,7 +66,7 @@ export async function sshTarget(
     shell: `ssh ${shellQuote(name)}`,
     async exec(argv) {
       // ssh sends one string, which the login shell of the other side parses.
-      const words = [...fixed, argv.map(shellQuote).join(' ')];
+      const words = [...fixed, loginShellCommand(argv)];
       const keyed = hostKey === undefined ? env : { ...env, [HOST_KEY_VARIABLE]: hostKey };
       const exec = await spawnExec('ssh', words, keyed);
       return withoutMarks(exec, (key) => {

@@ -52,8 +52,11 @@ export interface Target {
    * now. Rejects if it would lead to another place than the person meant.
    */
   latest?(): Promise<Target | undefined>;
-  /** Resolves when it may be worth trying to attach again, rejects if it never will be. */
-  comesBack(attempt: number, signal: AbortSignal): Promise<void>;
+  /**
+   * Resolves when it may be worth trying to attach again, rejects if it never will be. Where that is a matter of
+   * time alone, `onPause` is told until when.
+   */
+  comesBack(attempt: number, signal: AbortSignal, onPause?: (until: Date) => void): Promise<void>;
 }
 
 /** Identifies the bridge to a target and user. */

@@ -67,6 +67,24 @@ export function isCancellation(value: number): boolean {
   return CANCELLATIONS.has(value & CODE_MASK);
 }
 
+/** What a person would call an error that has to do with them or their keys. */
+export type FailureKind = 'timeout' | 'wrong-passphrase' | 'refused' | 'no-secret-key';
+
+const KINDS: Readonly<Partial<Record<number, FailureKind>>> = {
+  11: 'wrong-passphrase',
+  17: 'no-secret-key',
+  31: 'wrong-passphrase',
+  62: 'timeout',
+  87: 'wrong-passphrase',
+  114: 'refused',
+  251: 'refused',
+};
+
+/** Tells apart why an agent did not do what it was asked; undefined for what no person had a part in. */
+export function failureKind(value: number): FailureKind | undefined {
+  return KINDS[value & CODE_MASK];
+}
+
 const SOURCES: Readonly<Record<number, string>> = {
   0: 'Unspecified source',
   1: 'gcrypt',

@@ -4,6 +4,7 @@ export interface ListedKey {
   userId: string;
   /** Whether its secret half is on this machine or on its smart card. */
   secret: boolean;
+  revoked: boolean;
   /** Of the primary key and every subkey: what gpg-agent knows a key by. Empty without --with-keygrip. */
   keygrips: string[];
 }
@@ -16,7 +17,14 @@ export function parseKeyListing(listing: string): ListedKey[] {
     const value = fields[9] ?? '';
     const key = keys.at(-1);
     if (fields[0] === 'pub' || fields[0] === 'sec') {
-      keys.push({ fingerprint: '', userId: '', secret: fields[0] === 'sec', keygrips: [] });
+      const [record, validity] = fields;
+      keys.push({
+        fingerprint: '',
+        userId: '',
+        secret: record === 'sec',
+        revoked: validity === 'r',
+        keygrips: [],
+      });
     } else if (fields[0] === 'fpr' && key) key.fingerprint ||= value;
     else if (fields[0] === 'uid' && key) key.userId ||= unescapeField(value);
     else if (fields[0] === 'grp' && key) key.keygrips.push(value);

@@ -68,6 +68,21 @@ test('a list: what it names, by whatever name gpg knows', async () => {
   expect(sorted(...(await imported(exported.keys)))).toEqual(sorted(keys.own, keys.foreign));
 });
 
+test('an address is one as a whole, and a revoked key gets no trust', async () => {
+  const home = await GnupgHome.create();
+  onTestFinished(() => home.remove());
+  const ed = await home.createKey('Ed <ed@example.com>');
+  const revoked = await home.createKey('Revoked <revoked@example.com>');
+  expect(await exportPublicKeys(['ed@example.com'], home)).toMatchObject({ count: 1, trust: [ed] });
+  await expect(exportPublicKeys(['d@example.com'], home)).rejects.toMatchObject({
+    why: 'gpg knows no public key "d@example.com"',
+  });
+  const certificate = await readFile(join(home.dir, 'openpgp-revocs.d', `${revoked}.rev`), 'utf8');
+  await home.gpgOk(['--import'], { input: certificate.replace(/^:-----BEGIN/m, '-----BEGIN') });
+  expect(await exportPublicKeys('pairs', home)).toMatchObject({ count: 2, trust: [ed] });
+  expect(await exportPublicKeys([revoked], home)).toMatchObject({ count: 1, trust: [] });
+});
+
 test('none, an empty list and an empty keyring give nothing', async () => {
   const nothing = { keys: Buffer.alloc(0), trust: [], count: 0 };
   expect(await exportPublicKeys('none', { gpgBinDir: '/nowhere' })).toEqual(nothing);

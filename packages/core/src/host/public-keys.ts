@@ -1,6 +1,6 @@
 import { BridgeError } from '../errors.ts';
 import type { KeyFilter } from '../gnupg/key-filter.ts';
-import { parseKeyListing } from '../gnupg/key-listing.ts';
+import { type ListedKey, parseKeyListing } from '../gnupg/key-listing.ts';
 import { findProgram, type GnupgOptions } from '../gnupg/programs.ts';
 import { describeFailure, type ProgramResult, runProgram } from '../process/run-program.ts';
 
@@ -25,8 +25,13 @@ const LONGEST_NAME = 256;
 export async function exportPublicKeys(filter: KeyFilter, options: GnupgOptions = {}): Promise<PublicKeys> {
   if (filter === 'none') return { keys: Buffer.alloc(0), trust: [], count: 0 };
   const gpg = await gpgRunner(options);
-  const secret = await secretFingerprints(gpg);
-  const names = filter === 'pairs' ? secret : filter === 'all' ? undefined : filter;
+  const secret = await secretKeys(gpg);
+  const names =
+    filter === 'pairs'
+      ? secret.map(({ fingerprint }) => fingerprint)
+      : filter === 'all'
+        ? undefined
+        : filter.map(wholeAddress);
   if (names?.length === 0) return { keys: Buffer.alloc(0), trust: [], count: 0 };
 
   if (filter !== 'pairs') for (const name of names ?? []) await checkKnown(gpg, name);
@@ -41,7 +46,9 @@ export async function exportPublicKeys(filter: KeyFilter, options: GnupgOptions 
       exported.add(fingerprint);
     }
   }
-  const trust = secret.filter((fingerprint) => exported.has(fingerprint));
+  const trust = secret
+    .filter(({ fingerprint, revoked }) => exported.has(fingerprint) && !revoked)
+    .map(({ fingerprint }) => fingerprint);
   return { keys: Buffer.concat(chunks), trust, count: exported.size };
 }
 
@@ -61,11 +68,16 @@ async function gpgRunner(options: GnupgOptions): Promise<Gpg> {
 }
 
 /** The primary keys that `gpg -K` lists: it lists one as soon as any part of it is here or on a card. */
-async function secretFingerprints(gpg: Gpg): Promise<string[]> {
+async function secretKeys(gpg: Gpg): Promise<ListedKey[]> {
   const result = await gpg(['--with-colons', '--list-secret-keys']);
   // An empty keyring is success, and status 2 says that some other secret key could not be read.
   if (result.status === undefined || result.aborted) throw exportFailed(describeFailure(result));
-  return parseKeyListing(result.stdout.toString()).map(({ fingerprint }) => fingerprint);
+  return parseKeyListing(result.stdout.toString());
+}
+
+/** gpg finds a name anywhere in a user ID: `ed@example.com` in `revoked@example.com`, too. In brackets it is whole. */
+function wholeAddress(name: string): string {
+  return /^[^\s<>@=]+@[^\s<>@]+$/.test(name) ? `<${name}>` : name;
 }
 
 /** `gpg --export` succeeds without the names that it does not know, so each is looked up first. */
@@ -74,7 +86,9 @@ async function checkKnown(gpg: Gpg, name: string): Promise<void> {
     throw exportFailed('a key name is empty, too long or has control characters in it');
   }
   const result = await gpg(['--with-colons', '--list-keys', '--', name]);
-  if (result.status !== 0) throw exportFailed(`gpg knows no public key "${name}"`);
+  if (result.status !== 0) {
+    throw exportFailed(`gpg knows no public key "${name.replace(/^<(.*)>$/, '$1')}"`);
+  }
 }
 
 function* batches(names: readonly string[]): Generator<readonly string[]> {

@@ -13,11 +13,15 @@ export interface ClaimOptions extends InspectOptions {
   log: LogCallback;
   /** Whether another forward is replaced. */
   takeover: boolean;
+  /** The forward that is replaced is an earlier bridge of the same person: not worth a warning. */
+  succeeds?: boolean | undefined;
   /** Stops the target's own gpg-agent: `gpgconf --kill gpg-agent`. */
   stopOwnAgent(): Promise<void>;
   backlog: number;
   /** The path leads to something else by now. */
   onReplaced(): void;
+  /** What the socket can be recognised by, as far as it could be seen at its path. */
+  onBound?(identity: SocketIdentity | undefined): void;
 }
 
 /** How often something else may slip in between looking and taking. */
@@ -128,7 +132,8 @@ async function take(
     case 'hung':
     case 'forward':
       if (!(await bind(operations, finding.identity, options))) return false;
-      options.log(REPLACED[finding.found](finding, options.path), finding.found === 'dead' ? 'info' : 'warn');
+      if (options.succeeds) options.log(`took ${options.path} over from the bridge before this one`, 'info');
+      else options.log(REPLACED[finding.found](finding, options.path), LEVELS[finding.found]);
       return true;
     default:
       return bind(operations, undefined, options);
@@ -139,18 +144,23 @@ async function take(
 async function bind(
   operations: TargetOperations,
   expected: SocketIdentity | undefined,
-  { path, type, backlog, onReplaced }: ClaimOptions,
+  { path, type, backlog, onReplaced, onBound }: ClaimOptions,
 ): Promise<boolean> {
   for (let attempt = 1; ; attempt++) {
     try {
-      await operations.bind({
-        type,
-        path,
-        temporaryPath: temporaryPath(path),
-        expected,
-        backlog,
-        onReplaced,
-      });
+      // Looked at in the same breath: what is there now is the socket itself.
+      const [, facts] = await Promise.all([
+        operations.bind({
+          type,
+          path,
+          temporaryPath: temporaryPath(path),
+          expected,
+          backlog,
+          onReplaced,
+        }),
+        operations.lstat(path),
+      ]);
+      onBound?.(facts?.identity);
       return true;
     } catch (error) {
       if (errorCode(error) === 'EEXIST') return false;
@@ -158,6 +168,8 @@ async function bind(
     }
   }
 }
+
+const LEVELS = { dead: 'info', hung: 'warn', forward: 'warn' } as const;
 
 const REPLACED: Record<Replaceable['found'], (finding: Replaceable, path: string) => string> = {
   dead: (_finding, path) => `replaced the dead socket ${path}`,

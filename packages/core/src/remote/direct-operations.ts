@@ -51,6 +51,7 @@ export class DirectOperations implements TargetOperations {
   readonly #log: LogCallback;
   readonly #listening = new Map<SocketType, Listening>();
   readonly #madeDirectories: string[] = [];
+  #binding: Promise<void> = Promise.resolve();
 
   constructor(options: DirectOptions = {}) {
     this.#options = options;
@@ -69,6 +70,7 @@ export class DirectOperations implements TargetOperations {
   }
 
   async lstat(path: string): Promise<FileFacts | undefined> {
+    await this.#binding; // which was called before, and is carried out before
     return factsOf(() => lstatSync(path, { bigint: true }));
   }
 
@@ -143,7 +145,13 @@ export class DirectOperations implements TargetOperations {
     });
   }
 
-  async bind(request: BindRequest): Promise<void> {
+  bind(request: BindRequest): Promise<void> {
+    const bound = this.#bind(request);
+    this.#binding = bound.catch(() => {});
+    return bound;
+  }
+
+  async #bind(request: BindRequest): Promise<void> {
     const { type, path, expected } = request;
     const before = this.#listening.get(type);
     const bound = await BoundSocket.bindAs(request.temporaryPath, path, {

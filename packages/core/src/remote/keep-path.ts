@@ -1,5 +1,5 @@
 import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
-import type { SocketIdentity } from '../fs/socket-identity.ts';
+import { type SocketIdentity, sameIdentity } from '../fs/socket-identity.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import type { SocketType } from '../socket-type.ts';
 import { type ClaimOptions, claimPath, type PathLook } from './claim-path.ts';
@@ -12,6 +12,8 @@ export interface KeepOptions {
   log?: LogCallback | undefined;
   /** Takes the place of another forward at the start. */
   takeover?: boolean | undefined;
+  /** The forward that is there is an earlier bridge of the same person: it is replaced without a warning. */
+  succeeds?: boolean | undefined;
   /** The host agent's own sockets, which are never replaced. */
   hostSockets?: readonly SocketIdentity[] | undefined;
   /** Stops the target's own gpg-agent: `gpgconf --kill gpg-agent`. */
@@ -23,6 +25,17 @@ export interface KeepOptions {
 /** A socket that stays at its path until `close`. */
 export interface KeptPath {
   path: string;
+  type: SocketType;
+  /** Why the path leads elsewhere, as far as that is known. */
+  readonly problem: string | undefined;
+  /** Whether the path leads to this socket. */
+  isInPlace(): Promise<boolean>;
+  /** Claims the path again as at the start, and tells what it did there; rejects if it must not be taken. */
+  claimAgain(takeover: boolean, log: LogCallback): Promise<void>;
+  /** Until `resume`, the path is left to whatever replaces the socket. */
+  pause(): void;
+  /** Claims the path again if it leads elsewhere by now. */
+  resume(): void;
   /** Removes the socket file if it is still ours and stops listening; open connections go on. */
   close(): Promise<void>;
 }
@@ -62,16 +75,19 @@ export async function keepPath(
   checkPathLength(options.path, operations.facts.system);
   const keeper = new PathKeeper(operations, options);
   await keeper.start(looked);
-  return { path: options.path, close: () => keeper.close() };
+  return keeper;
 }
 
-class PathKeeper {
+class PathKeeper implements KeptPath {
   readonly #ended = new AbortController();
   readonly #log: LogCallback;
   #claimingAgain: Promise<void> | undefined;
   #replacedMeanwhile = false;
   #retry: NodeJS.Timeout | undefined;
   #lastProblem = '';
+  /** What this socket was recognised by when it was bound. */
+  #identity: SocketIdentity | undefined;
+  #paused = false;
 
   constructor(
     private readonly operations: TargetOperations,
@@ -80,8 +96,53 @@ class PathKeeper {
     this.#log = options.log ?? noLog;
   }
 
+  get path(): string {
+    return this.options.path;
+  }
+
+  get type(): SocketType {
+    return this.options.type;
+  }
+
+  get problem(): string | undefined {
+    return this.#lastProblem || undefined;
+  }
+
   start(looked: PathLook | undefined): Promise<void> {
-    return this.#claim(this.options.takeover ?? false, looked);
+    return this.#claim(this.options.takeover ?? false, this.#log, looked);
+  }
+
+  async isInPlace(): Promise<boolean> {
+    const there = await this.operations.lstat(this.options.path);
+    return !!there && !!this.#identity && sameIdentity(there.identity, this.#identity);
+  }
+
+  async claimAgain(takeover: boolean, log: LogCallback): Promise<void> {
+    clearTimeout(this.#retry);
+    await this.#claimingAgain;
+    if (await this.isInPlace()) {
+      this.#lastProblem = '';
+      return;
+    }
+    const claimed = this.#claim(takeover, log);
+    this.#claimingAgain = claimed.catch(() => {}).finally(() => this.#claimed());
+    try {
+      await claimed;
+      this.#lastProblem = '';
+    } catch (error) {
+      this.#lastProblem = toBridgeError(error, `can't take ${this.options.path} back`).message;
+      throw error;
+    }
+  }
+
+  pause(): void {
+    this.#paused = true;
+    clearTimeout(this.#retry);
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#onReplaced();
   }
 
   async close(): Promise<void> {
@@ -91,42 +152,53 @@ class PathKeeper {
     await this.operations.release(this.options.type);
   }
 
-  #claim(takeover: boolean, looked?: PathLook): Promise<void> {
-    const { path, type, hostSockets, backlog, probeTimeoutMs } = this.options;
+  #claim(takeover: boolean, log: LogCallback, looked?: PathLook): Promise<void> {
+    const { path, type, hostSockets, backlog, probeTimeoutMs, succeeds } = this.options;
     const claim: ClaimOptions = {
       path,
       type,
       hostSockets,
       timeoutMs: probeTimeoutMs ?? PROBE_TIMEOUT_MS,
       signal: this.#ended.signal,
-      log: this.#log,
+      log,
       takeover,
+      succeeds,
       stopOwnAgent: () => this.options.stopOwnAgent(),
       backlog: backlog ?? BACKLOG,
       onReplaced: () => this.#onReplaced(),
+      onBound: (identity) => {
+        this.#identity = identity;
+      },
     };
     return claimPath(this.operations, claim, looked);
   }
 
   #onReplaced(): void {
     clearTimeout(this.#retry);
-    if (this.#ended.signal.aborted) return;
+    if (this.#ended.signal.aborted || this.#paused) return;
     if (this.#claimingAgain) {
       this.#replacedMeanwhile = true;
       return;
     }
-    this.#claimingAgain = this.#claimAgain().finally(() => {
-      this.#claimingAgain = undefined;
-      if (this.#replacedMeanwhile) this.#onReplaced();
-    });
+    this.#claimingAgain = this.#takeBack().finally(() => this.#claimed());
   }
 
-  async #claimAgain(): Promise<void> {
+  #claimed(): void {
+    this.#claimingAgain = undefined;
+    if (this.#replacedMeanwhile) this.#onReplaced();
+  }
+
+  async #takeBack(): Promise<void> {
     const { path } = this.options;
     this.#replacedMeanwhile = false;
     try {
+      // What was told may be mended by now, and this socket must not be taken for another forward.
+      if (await this.isInPlace()) {
+        this.#lastProblem = '';
+        return;
+      }
       // Another forward was put there on purpose; two bridges that both insist would never end.
-      await this.#claim(false);
+      await this.#claim(false, this.#log);
       this.#lastProblem = '';
       this.#log(`something replaced or removed the socket ${path}: took its place back`, 'warn');
     } catch (error) {

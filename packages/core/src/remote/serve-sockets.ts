@@ -6,7 +6,7 @@ import type { LogCallback } from '../log.ts';
 import type { SocketType } from '../socket-type.ts';
 import { printable } from '../text/escape.ts';
 import { lookAtPath, refuseIfTaken } from './claim-path.ts';
-import { checkPathLength, type KeepOptions, keepPath } from './keep-path.ts';
+import { checkPathLength, type KeepOptions, type KeptPath, keepPath } from './keep-path.ts';
 import { hasPrivateKeys, importPublicKeys, type Keyring, type KeysToImport, openKeyring } from './keyring.ts';
 import type { TargetOperations } from './operations.ts';
 import { gnupgPlaces, requireGpg, stopTargetAgent } from './target-gnupg.ts';
@@ -18,6 +18,8 @@ export interface SocketSetup {
   /** Public keys of the host; the gpg socket waits for them. */
   keys?: Promise<KeysToImport> | undefined;
   takeover?: boolean | undefined;
+  /** Sockets that an earlier bridge of the same person holds: these are taken from it. */
+  succeeds?: readonly SocketType[] | undefined;
   /** The host agents' own sockets, which are never replaced. */
   hostSockets?: readonly SocketIdentity[] | undefined;
   /** The directory of the ssh socket, if it is not ~/.ssh. */
@@ -32,9 +34,15 @@ export interface SocketSetup {
 /** The sockets that listen, and what a person should know about them. */
 export interface ServedSockets {
   sockets: { type: SocketType; path: string }[];
+  /** The same, to be looked after. */
+  kept: KeptPath[];
   warnings: string[];
+  /** Those of the warnings that hold as long as the sockets do, beside the failures. */
+  lasting: string[];
   /** Why a socket was not made. */
   failures: BridgeError[];
+  /** The types of those. */
+  missing: SocketType[];
   /** The rest of a large keyring is in; never rejects. */
   imported: Promise<void>;
 }
@@ -49,6 +57,8 @@ const PROBE_TIMEOUT_MS = 2_000;
 export async function serveSockets(operations: TargetOperations, setup: SocketSetup): Promise<ServedSockets> {
   const warnings: string[] = [];
   const failures: BridgeError[] = [];
+  const missing: SocketType[] = [];
+  const lasting: string[] = [];
   let isUp = false;
   /** Something the person should hear about: when it happens before the bridge is up, with that. */
   const log: LogCallback = (text, level) => {
@@ -56,42 +66,49 @@ export async function serveSockets(operations: TargetOperations, setup: SocketSe
     if (!isUp && (level === 'warn' || level === 'error')) warnings.push(line);
     setup.log(line, level);
   };
-  const attempt = async (step: () => Promise<string>, type: SocketType) => {
+  const attempt = async (step: () => Promise<KeptPath>, type: SocketType) => {
     try {
-      return [{ type, path: await step() }];
+      return [await step()];
     } catch (error) {
       const failure = toBridgeError(error, "can't make the sockets of the bridge");
       failures.push(failure);
+      missing.push(type);
       log(failure.message, 'warn');
       return [];
     }
   };
   let imported: Promise<void> = Promise.resolve();
   const gpgSocket = async () => {
-    const { path, rest } = await serveGpg(operations, setup, log);
+    const { kept, rest, ownKeys } = await serveGpg(operations, setup, log);
     imported = rest;
-    return path;
+    if (ownKeys) lasting.push(ownKeys);
+    return kept;
   };
-  const sockets = await Promise.all([
+  const made = await Promise.all([
     setup.gpg ? attempt(gpgSocket, 'gpg-agent') : [],
     setup.ssh ? attempt(() => serveSsh(operations, setup, log), 'ssh-agent') : [],
   ]);
   isUp = true;
-  return { sockets: sockets.flat(), warnings, failures, imported };
+  const kept = made.flat();
+  const sockets = kept.map(({ type, path }) => ({ type, path }));
+  return { sockets, kept, warnings, lasting, failures, missing, imported };
 }
 
-async function serveSsh(operations: TargetOperations, setup: SocketSetup, log: LogCallback): Promise<string> {
+async function serveSsh(
+  operations: TargetOperations,
+  setup: SocketSetup,
+  log: LogCallback,
+): Promise<KeptPath> {
   const path = join(setup.sshDirectory ?? join(operations.facts.home, '.ssh'), 'agent.sock');
   const options = keepOptions(operations, setup, 'ssh-agent', path, log);
-  await orSayHolder(operations, setup, path, () => keepPath(operations, options));
-  return path;
+  return orSayHolder(operations, setup, path, () => keepPath(operations, options));
 }
 
 async function serveGpg(
   operations: TargetOperations,
   setup: SocketSetup,
   log: LogCallback,
-): Promise<{ path: string; rest: Promise<void> }> {
+): Promise<{ kept: KeptPath; rest: Promise<void>; ownKeys: string | undefined }> {
   const [{ home, agentSocket: path }] = await Promise.all([gnupgPlaces(operations), requireGpg(operations)]);
   const options = keepOptions(operations, setup, 'gpg-agent', path, log);
   checkPathLength(path, operations.facts.system);
@@ -105,24 +122,27 @@ async function serveGpg(
   await orSayHolder(operations, setup, path, async () =>
     refuseIfTaken(look.finding, { path, takeover: options.takeover ?? false }),
   );
-  if (hasOwnKeys) log(`the private keys in ${home} can't be used while the bridge is up`, 'warn');
+  const ownKeys = hasOwnKeys
+    ? printable(`the private keys in ${home} can't be used while the bridge is up`, MAX_WARNING)
+    : undefined;
+  if (ownKeys) log(ownKeys, 'warn');
   const { keys, trust } = (await setup.keys) ?? { keys: Buffer.alloc(0), trust: [] };
   const [first, rest] = splitKeyring(keys, FIRST_KEYS_BYTES);
   const importPart = (part: Buffer) => importAndTell(operations, { keys: part, trust }, keyring, log);
   if (first.length > 0) await importPart(first);
-  await keepPath(operations, options, look);
-  return { path, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
+  const kept = await keepPath(operations, options, look);
+  return { kept, ownKeys, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
 }
 
 /** Says whose the socket is that stands in the way, if that is known: two targets may have one home. */
-async function orSayHolder(
+async function orSayHolder<T>(
   operations: TargetOperations,
   { holderOf }: SocketSetup,
   path: string,
-  step: () => Promise<unknown>,
-): Promise<void> {
+  step: () => Promise<T>,
+): Promise<T> {
   try {
-    await step();
+    return await step();
   } catch (error) {
     if (!(error instanceof BridgeError) || error.code !== 'SOCKET_HELD_BY_FORWARD' || !holderOf) throw error;
     const { boot } = operations.facts;
@@ -146,9 +166,11 @@ function keepOptions(
   path: string,
   log: LogCallback,
 ): KeepOptions {
-  const { takeover, hostSockets, probeTimeoutMs, backlog } = setup;
+  const { hostSockets, probeTimeoutMs, backlog } = setup;
+  const succeeds = setup.succeeds?.includes(type);
+  const takeover = setup.takeover || succeeds;
   const stopOwnAgent = () => stopTargetAgent(operations);
-  return { type, path, log, takeover, hostSockets, probeTimeoutMs, backlog, stopOwnAgent };
+  return { type, path, log, takeover, succeeds, hostSockets, probeTimeoutMs, backlog, stopOwnAgent };
 }
 
 /** Keys that can't be imported are said, and leave the socket. */

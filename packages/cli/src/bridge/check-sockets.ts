@@ -1,0 +1,81 @@
+import { toBridgeError } from '@gpg-bridge/core/errors';
+import type { LogCallback } from '@gpg-bridge/core/log';
+import { agentProblem } from '@gpg-bridge/core/remote/agent-problem';
+import type { KeptPath } from '@gpg-bridge/core/remote/keep-path';
+import type { TargetOperations } from '@gpg-bridge/core/remote/operations';
+import { printable } from '@gpg-bridge/core/text/escape';
+
+/** What a check found, in words for a person. */
+export interface CheckReport {
+  /** What still does not work. */
+  problems: string[];
+  /** What did not work before. */
+  mended: string[];
+  /** How many clients the check itself has been. */
+  asked: number;
+}
+
+/** How a check mends what it finds. */
+export interface MendOptions {
+  /** Whether a path is taken back from another forward. */
+  takeover: boolean;
+  log: LogCallback;
+}
+
+/**
+ * Asks the host's agents through each socket in the target, as a client there would: the path has to lead to the
+ * bridge's own socket, and the agent behind it has to answer. With `mend`, a path that leads elsewhere is claimed
+ * as at the start.
+ */
+export async function checkSockets(
+  operations: TargetOperations,
+  sockets: readonly KeptPath[],
+  mend?: MendOptions,
+): Promise<CheckReport> {
+  const reports = await Promise.all(sockets.map((socket) => checkSocket(operations, socket, mend)));
+  return {
+    problems: reports.flatMap(({ problems }) => problems),
+    mended: reports.flatMap(({ mended }) => mended),
+    asked: reports.reduce((sum, { asked }) => sum + asked, 0),
+  };
+}
+
+async function checkSocket(
+  operations: TargetOperations,
+  socket: KeptPath,
+  mend: MendOptions | undefined,
+): Promise<CheckReport> {
+  const { path, type } = socket;
+  const ask = async () => {
+    // Both at once; but what something else says there, if it says anything, does not matter.
+    const answered = agentProblem(operations, path, type);
+    const inPlace = await socket.isInPlace();
+    if (!inPlace) return { inPlace, problem: undefined };
+    asked++;
+    return { inPlace, problem: await answered };
+  };
+  let asked = 0;
+  const mended: string[] = [];
+  let found = await ask();
+  if (!found.inPlace && mend) {
+    try {
+      await socket.claimAgain(mend.takeover, (text, level) => {
+        if (level === 'warn') mended.push(printable(text));
+        mend.log(text, level);
+      });
+      mended.push(`the socket ${printable(path)} was gone or replaced, and is back`);
+      mend.log(mended.at(-1)!, 'warn');
+    } catch (error) {
+      return {
+        problems: [printable(toBridgeError(error, `can't take ${path} back`).message, 1_000)],
+        mended,
+        asked,
+      };
+    }
+    found = await ask();
+  }
+  const problems: string[] = [];
+  if (!found.inPlace) problems.push(socket.problem ?? `${printable(path)} does not lead to the bridge`);
+  else if (found.problem) problems.push(`${printable(path)}: ${found.problem}`);
+  return { problems, mended, asked };
+}

@@ -1,0 +1,50 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { onTestFinished } from 'vitest';
+import { run, runOk } from './process.ts';
+
+const PATIENCE_MS = 20_000;
+const LOOK_MS = 30;
+
+/** A program in a terminal of its own (tmux), with somebody at the keyboard; ended with the test. */
+export class Terminal {
+  readonly #socket = `gpg-bridge-${randomUUID()}`;
+
+  private constructor(private readonly env: NodeJS.ProcessEnv) {}
+
+  static async start(command: string, env: NodeJS.ProcessEnv): Promise<Terminal> {
+    const { TMUX: _, ...own } = env;
+    const terminal = new Terminal({ ...own, TERM: 'xterm', LC_ALL: 'C.UTF-8' });
+    onTestFinished(async () => void (await run('tmux', ['-L', terminal.#socket, 'kill-server'])));
+    await terminal.#tmux('-f', '/dev/null', 'new-session', '-d', '-x', '150', '-y', '50', command);
+    return terminal;
+  }
+
+  /** Types text as it is. */
+  async type(text: string): Promise<void> {
+    await this.#tmux('send-keys', '-l', text);
+  }
+
+  /** Presses keys, by tmux's names for them: `Tab`, `Enter`, `C-u`. */
+  async press(...keys: string[]): Promise<void> {
+    await this.#tmux('send-keys', ...keys);
+  }
+
+  /** What can be read there now. */
+  async screen(): Promise<string> {
+    return (await this.#tmux('capture-pane', '-p')).trimEnd();
+  }
+
+  /** Resolves to the screen when it matches: nothing tells when a program has drawn it. */
+  async shows(pattern: RegExp): Promise<string> {
+    for (const end = Date.now() + PATIENCE_MS; ; await delay(LOOK_MS)) {
+      const screen = await this.screen();
+      if (pattern.test(screen)) return screen;
+      if (Date.now() > end) throw new Error(`no ${pattern} on the screen:\n${screen}`);
+    }
+  }
+
+  #tmux(...args: string[]): Promise<string> {
+    return runOk('tmux', ['-L', this.#socket, ...args], { env: this.env });
+  }
+}

@@ -1,0 +1,297 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Person, processesWith } from '@gpg-bridge/test-support/cli';
+import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
+import { run, runOk } from '@gpg-bridge/test-support/process';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
+import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, it, onTestFinished } from 'vitest';
+
+interface Up {
+  pid: number;
+  result: string;
+  changes: { option: string; from: string; to: string }[];
+  mended: string[];
+  warnings: string[];
+}
+
+const PASSPHRASE = 'correct-horse-battery';
+
+const sign = (home: GnupgHome) => home.gpg(['--clear-sign'], { input: 'hello\n' });
+
+/** What `ssh-add -l` lists in a local target, by comment. */
+async function offered(target: GnupgHome): Promise<string[]> {
+  const env = { ...target.env, SSH_AUTH_SOCK: join(target.dir, 'agent.sock') };
+  return [...(await runOk('ssh-add', ['-l'], { env })).matchAll(/ (\S+) \(/g)].map(([, comment]) => comment!);
+}
+
+describe('up of a bridge that runs', () => {
+  it.each(['perl', 'python', 'node'])('mends what keeps the target from it, over %s', async (runtime) => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    const first = await person.json<Up>('up', name, `--runtime=${runtime}`);
+    expect(await person.json('up', name)).toEqual({ ...first, result: 'running' });
+    await person.ok('status', name);
+
+    // gpg finds no socket, and starts an agent of its own there.
+    await rm(`${target.dir}/S.gpg-agent`);
+    expect((await sign(target)).stderr).toContain('No secret key');
+    const again = await person.json<Up>('up', name);
+    expect(again).toMatchObject({ pid: first.pid, result: 'running' });
+    expect((await sign(target)).status).toBe(0);
+    expect((await person.run(['status', name])).status).toBe(0);
+    expect(await person.ok('log', name)).not.toContain('another forward');
+  });
+
+  it('says in status what is not right, and in up what was mended', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    const socket = `${target.dir}/S.gpg-agent`;
+    const { pid } = await person.json<Up>('up', name, '--runtime=perl');
+    // Somebody else's forward is there on purpose, and is not taken away by itself.
+    await rm(socket);
+    const holder = await SocketHolder.start(socket, 'garbage');
+    const status = await person.run(['status', name]);
+    expect(status.status).toBe(1);
+    expect(status.stdout.toString()).toMatch(/ broken for .*\n.*\n {2}problem .*S\.gpg-agent/);
+    expect(await person.json('status')).toMatchObject([{ state: 'broken', problems: [expect.any(String)] }]);
+    const up = await person.run(['up', name, '--json']);
+    expect(up.status).toBe(1);
+    expect(JSON.parse(up.stdout.toString())).toEqual({
+      error: {
+        code: 'BRIDGE_BROKEN',
+        what: `the bridge to ${name} does not work`,
+        why: expect.stringContaining('a program that does not speak as an agent does'),
+        fix: expect.any(String),
+      },
+    });
+    const taken = await person.json<Up>('up', name, '--takeover');
+    expect(taken).toMatchObject({ pid, result: 'running' });
+    expect(taken.mended.join()).toContain('is back');
+    expect((await sign(target)).status).toBe(0);
+    await holder.end();
+  });
+
+  it('says that the host’s agent is gone', async () => {
+    const person = await Person.create();
+    const agent = await startSshAgent();
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    await person.ok('up', name);
+    await rm(agent.socketPath);
+    expect((await person.json<Up>('up', name)).warnings.join()).toContain('ssh-agent is unavailable');
+    expect(await person.json('status')).toMatchObject([{ state: 'broken' }]);
+  });
+
+  it('makes a socket that could not be made before', async () => {
+    const person = await Person.create();
+    const agent = await startSshAgent();
+    await agent.addKey('work');
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    await writeFile(join(target.dir, 'agent.sock'), 'something of the user’s');
+    expect(await person.ok('up', name)).toContain('a regular file is there');
+    await rm(join(target.dir, 'agent.sock'));
+    expect(await person.ok('up', name)).toContain('made the socket');
+    expect(await offered(target)).toEqual(['work']);
+  });
+
+  it('takes no longer than it did', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    await person.ok('up', name);
+    const { sessions } = (await person.json<{ sessions: unknown }[]>('status', name))[0]!;
+    await person.ok('up', name);
+    // The checks themselves are nobody's sessions.
+    expect(sessions).toEqual({ open: 0, total: 0 });
+    expect(await person.json('status', name)).toMatchObject([
+      { sessions: { total: 0 }, bytes: { toHost: 0, toTarget: 0 } },
+    ]);
+  });
+});
+
+describe('a failing up', () => {
+  it('leaves the bridge that runs', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const dir = await tempDir();
+    const bin = join(dir, 'bin');
+    await runOk('mkdir', [bin]);
+    for (const program of ['sh', 'perl', 'gpg', 'gpgconf', 'gpg-agent']) {
+      await runOk('ln', [
+        '-s',
+        (await runOk('sh', ['-c', `command -v ${program}`])).trim(),
+        join(bin, program),
+      ]);
+    }
+    const enter = await writeScript(
+      dir,
+      'enter',
+      `export GNUPGHOME=${target.dir} HOME=${dir} PATH=${bin}\nexec "$@"`,
+    );
+    const { pid } = await person.json<Up>('up', '--exec', enter);
+    const inode = (await stat(`${target.dir}/S.gpg-agent`)).ino;
+    const cases: [string[], number, string][] = [
+      [['--keys=typo@x'], 1, 'gpg knows no public key "typo@x"'],
+      [['--runtime=python'], 5, 'no usable python'],
+      [['--ssh-key=nobody'], 4, 'ssh-agent'],
+      [['--ssh'], 4, 'ssh-agent'],
+      [['--no-gpg', '--no-ssh'], 2, 'nothing is left'],
+    ];
+    for (const [args, status, words] of cases) {
+      const failed = await person.run(['up', '--exec', enter, ...args]);
+      expect({ status: failed.status, stderr: failed.stderr }, args.join()).toEqual({
+        status,
+        stderr: expect.stringContaining(words),
+      });
+      expect(await person.json('status')).toMatchObject([{ pid, state: 'ready', options: { exec: enter } }]);
+      expect((await stat(`${target.dir}/S.gpg-agent`)).ino).toBe(inode);
+    }
+    expect((await sign(target)).status).toBe(0);
+    expect(await person.ok('log', '--exec', enter)).not.toContain('something replaced');
+  });
+});
+
+describe('options', () => {
+  it('hold until they are changed by name, and up says what it changed', async () => {
+    const person = await Person.create({ key: false });
+    const agent = await startSshAgent();
+    for (const comment of ['work', 'home', 'third']) await agent.addKey(comment);
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    const first = await person.json<Up>('up', name, '--no-gpg', '--ssh-key=work');
+    expect(first.result).toBe('new');
+    expect(await offered(target)).toEqual(['work']);
+    expect(await person.json('up', name)).toMatchObject({ pid: first.pid, result: 'running', changes: [] });
+    expect(await offered(target)).toEqual(['work']);
+
+    const changed = await person.json<Up>('up', name, '--ssh-key=home', '--runtime=node');
+    expect(changed.result).toBe('changed');
+    expect(changed.changes).toEqual([
+      { option: '--runtime', from: 'default', to: 'node' },
+      { option: '--ssh-key', from: 'work', to: 'home' },
+    ]);
+    expect(changed.warnings).toEqual([]);
+    expect(changed.pid).not.toBe(first.pid);
+    expect(await offered(target)).toEqual(['home']);
+    expect(await person.ok('up', name, '--ssh-key=all')).toContain('  --ssh-key: home → default\n');
+    expect(await offered(target)).toEqual(['work', 'home', 'third']);
+    expect(await person.json('status')).toMatchObject([{ options: { gpg: false, runtime: 'node' } }]);
+    const refused = await person.run(['up', name, '--no-ssh']);
+    expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining('nothing is left') });
+    expect(await person.ok('log', name)).not.toMatch(/another forward|something replaced/);
+    // One daemon is left of the three.
+    const daemons = (await processesWith(`GPG_BRIDGE_STATE_DIR=${person.stateDir}\0`)).filter(({ command }) =>
+      command.includes(' serve '),
+    );
+    expect(daemons).toHaveLength(1);
+  });
+
+  it('do not cut off who types a passphrase, unless told to', async () => {
+    const pinentry = await ScriptedPinentry.create(PASSPHRASE);
+    onTestFinished(() => pinentry.remove());
+    const person = await Person.create({ key: false, agentConf: pinentry.agentConf });
+    await person.home.createKey('Ada <ada@example.org>', { passphrase: PASSPHRASE });
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    const { pid } = await person.json<Up>('up', name, '--runtime=perl');
+    const signing = () => {
+      const gpg = spawn('gpg', ['--batch', '--clear-sign'], {
+        env: target.env,
+        stdio: ['pipe', 'ignore', 'pipe'],
+      });
+      gpg.stdin.end('hello\n');
+      return once(gpg, 'exit');
+    };
+    await pinentry.waits();
+    const signed = signing();
+    await pinentry.asked();
+    await until(async () => {
+      const [status] = await person.json<{ waiting: unknown }[]>('status');
+      return status?.waiting !== null;
+    });
+    const up = person.start(['up', name, '--runtime=node']);
+    await up.printed(
+      /a PKSIGN with key [0-9A-F]{40} in local:.* would be cut off. Answer it, or use --now/,
+      'stderr',
+    );
+    // An impatient person changes nothing.
+    up.child.kill('SIGINT');
+    expect(await up.exited).toBe(130);
+    expect(await person.json('status')).toMatchObject([{ pid, state: 'ready' }]);
+
+    const patient = person.start(['up', name, '--runtime=node']);
+    await patient.printed(/would be cut off/, 'stderr');
+    await pinentry.goOn();
+    expect(await signed).toEqual([0, null]);
+    expect(await patient.exited).toBe(0);
+    expect(patient.stdout).toContain('was changed');
+
+    await pinentry.waits();
+    const lost = signing();
+    await pinentry.asked();
+    await person.ok('up', name, '--runtime=perl', '--now');
+    expect((await lost)[0]).toBe(2);
+    await pinentry.goOn();
+    await pinentry.gives(PASSPHRASE);
+    expect((await sign(target)).status).toBe(0);
+  });
+});
+
+/** Looks again and again: nothing tells when another process has come so far. */
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  while (!(await isSo()));
+}
+
+describe('the SSH keys to offer', () => {
+  it('are known by every name of theirs, and refused with what is there', async () => {
+    const person = await Person.create({ key: false });
+    const agent = await startSshAgent();
+    const [work, home] = [await agent.addKey('work'), await agent.addKey('home')];
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    const md5 = (await runOk('ssh-keygen', ['-E', 'md5', '-lf', `${work}.pub`])).split(' ')[1]!;
+    const sha256 = await agent.fingerprint(work);
+    for (const key of [sha256, `${sha256}=`, sha256.slice(7), md5, md5.slice(4), `${work}.pub`, 'work']) {
+      await person.ok('up', name, '--no-gpg', `--ssh-key=${key}`);
+      expect(await offered(target), key).toEqual(['work']);
+      await person.ok('down', name);
+    }
+    await person.ok('up', name, '--no-gpg', `--ssh-key=home,${sha256}`);
+    expect(await offered(target)).toEqual(['work', 'home']);
+    await person.ok('down', name);
+
+    const unknown = await person.run(['up', name, '--no-gpg', '--ssh-key=wrok']);
+    expect(unknown.status).toBe(1);
+    expect(unknown.stderr).toContain(`It has ${sha256} (work), ${await agent.fingerprint(home)} (home).`);
+    const file = await person.run(['up', name, '--ssh-key=/nowhere/id.pub']);
+    expect(file).toMatchObject({ status: 2, stderr: expect.stringContaining("can't read /nowhere/id.pub") });
+    expect(await readFile(`${work}.pub`, 'utf8')).toContain('work');
+  });
+});
+
+it('gpg’s socket that was asked for and is taken fails the bridge, whatever else would work', async () => {
+  const person = await Person.create({ key: false });
+  const agent = await startSshAgent();
+  await agent.addKey('work');
+  const target = await person.localHome();
+  person.env.SSH_AUTH_SOCK = agent.socketPath;
+  const holder = await SocketHolder.start(`${target.dir}/S.gpg-agent`, 'garbage');
+  const failed = await person.run(['up', `local:${target.dir}`, '--gpg']);
+  expect(failed).toMatchObject({ status: 1, stderr: expect.stringContaining('does not speak as an agent') });
+  expect((await run('ls', [join(target.dir, 'agent.sock')])).status).not.toBe(0);
+  expect(await person.ok('up', `local:${target.dir}`)).toContain('does not speak as an agent');
+  await holder.end();
+});

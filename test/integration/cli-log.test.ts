@@ -1,0 +1,104 @@
+import { childrenOf, Person } from '@gpg-bridge/test-support/cli';
+import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
+import { runOk } from '@gpg-bridge/test-support/process';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, it, onTestFinished } from 'vitest';
+
+const PASSPHRASE = 'correct-horse-battery';
+
+interface Operation {
+  time: string;
+  outcome: string;
+  error?: string;
+}
+
+describe('the log', () => {
+  it('tells what became of a signature, in the order of time', async () => {
+    const pinentry = await ScriptedPinentry.create(PASSPHRASE);
+    onTestFinished(() => pinentry.remove());
+    const person = await Person.create({ key: false, agentConf: pinentry.agentConf });
+    await person.home.createKey('Ada <ada@example.org>', { passphrase: PASSPHRASE });
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    await person.ok('up', name);
+    const sign = () => target.gpg(['--batch', '--clear-sign'], { input: 'hello\n' });
+
+    await pinentry.timesOut();
+    await sign();
+    await pinentry.gives('wrong');
+    await sign();
+    await pinentry.cancels();
+    await sign();
+    await pinentry.gives(PASSPHRASE);
+    expect((await sign()).status).toBe(0);
+
+    const operations = await person.json<Operation[]>('log', name);
+    expect(operations.map(({ outcome }) => outcome)).toEqual([
+      'timeout',
+      'wrong-passphrase',
+      'cancelled',
+      'ok',
+    ]);
+    expect(operations[0]?.error).toMatch(/^Timeout </);
+    const lines = (await person.ok('log', name)).trimEnd().split('\n');
+    expect(lines.filter((line) => line.includes('timeout (Timeout <'))).toHaveLength(1);
+    const times = lines.map((line) => line.slice(0, 20));
+    expect(times.toSorted()).toEqual(times);
+
+    expect(await person.json('log', name, '-n', '2')).toEqual(operations.slice(-2));
+    expect(await person.ok('log', name, '-n2')).toBe(`${lines.slice(-2).join('\n')}\n`);
+    expect(await person.ok('log', name, '-n', '0')).toBe('');
+    expect(await person.run(['log', name, '-n', 'x'])).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining("--lines takes a number, not 'x'"),
+    });
+  });
+});
+
+describe('what was wrong', () => {
+  it('is told in the last words of ssh, and forgotten when it is over', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const dir = await tempDir();
+    // As ssh does it: the reason first, and then that it ends.
+    const script = (body: string) => writeScript(dir, 'ssh', body);
+    const works = `for command; do :; done\nGNUPGHOME=${target.dir} HOME=${dir} exec sh -c "$command"`;
+    const fails =
+      'echo "kex_exchange_identification: read: Connection reset by peer" >&2\n' +
+      'echo "Connection reset by 10.0.0.1 port 22" >&2\nexit 255';
+    person.env.PATH = `${dir}:${person.env.PATH}`;
+    await script(works);
+    const { pid } = await person.json<{ pid: number }>('up', 'ssh:box', '--restart', '--runtime=perl');
+    await script(fails);
+    const log = person.start(['log', 'ssh:box', '-f']);
+    await log.printed(/bridged ssh:box/);
+    const [server] = await childrenOf(pid);
+    process.kill(server!, 'SIGKILL');
+    await log.printed(
+      /can't run a command in ssh:box: kex_exchange_identification: .*; Connection reset by 10\.0\.0\.1/,
+    );
+    const [waiting] =
+      await person.json<{ state: string; lastError: string; nextAttempt: string }[]>('status');
+    expect(waiting?.state).toBe('waiting-for-target');
+    expect(waiting?.lastError).toContain('kex_exchange_identification');
+    expect(Date.parse(waiting!.nextAttempt)).not.toBeNaN();
+    expect((await person.run(['status', 'ssh:box'])).status).toBe(1);
+    await script(works);
+    await log.printed(/bridged ssh:box.*bridged ssh:box/s);
+    expect(await person.json('status', 'ssh:box')).toMatchObject([
+      { state: 'ready', lastError: null, nextAttempt: null, problems: [] },
+    ]);
+  });
+
+  it('at the start is not told again later', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    await runOk('gpgconf', ['--launch', 'gpg-agent'], { env: target.env });
+    expect(await person.ok('up', name)).toContain("stopped the target's own gpg-agent");
+    const again = await person.ok('up', name);
+    expect(again).not.toContain('stopped');
+    expect(again).toContain('there is no ssh-agent to bridge');
+  });
+});
