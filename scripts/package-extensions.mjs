@@ -16,8 +16,8 @@ const run = promisify(execFile);
 
 // The pack has a manifest.json: npm allows one workspace of a name, and `gpg-bridge` is the command line's.
 const extensions = [
-  { folder: 'vscode-agent', manifest: 'package.json', bundle: true, assets: [] },
-  { folder: 'vscode-request', manifest: 'package.json', bundle: true, assets: [] },
+  { folder: 'vscode-agent', manifest: 'package.json', bundle: true, assets: ['l10n'] },
+  { folder: 'vscode-request', manifest: 'package.json', bundle: true, assets: ['l10n'] },
   { folder: 'vscode-pack', manifest: 'manifest.json', bundle: false, assets: ['media'] },
 ];
 
@@ -29,11 +29,13 @@ async function stage({ folder, manifest, bundle, assets }) {
   const { type, private: _private, devDependencies, ...shipped } = facts;
   await rm(target, { recursive: true, force: true });
   await mkdir(target, { recursive: true });
-  await writeFile(join(target, 'package.json'), `${JSON.stringify(shipped, undefined, 2)}\n`);
-  for (const page of ['README.md', 'CHANGELOG.md']) await copyFile(join(source, page), join(target, page));
+  const listed = { ...shipped, files: ['**/*'] }; // the staged folder holds nothing else
+  await writeFile(join(target, 'package.json'), `${JSON.stringify(listed, undefined, 2)}\n`);
+  const pages = ['README.md', 'CHANGELOG.md', 'package.nls.json', 'package.nls.de.json'];
+  for (const page of pages) await copyFile(join(source, page), join(target, page));
   for (const asset of assets) await cp(join(source, asset), join(target, asset), { recursive: true });
   await copyFile(join(root, 'LICENSE'), join(target, 'LICENSE'));
-  await copyFile(join(root, 'packages/vscode-shared/assets/icon.png'), join(target, 'icon.png'));
+  await copyFile(join(source, 'icon.png'), join(target, 'icon.png'));
   if (bundle) {
     await build({
       entryPoints: [join(source, 'src/extension.ts')],
@@ -54,8 +56,9 @@ async function stage({ folder, manifest, bundle, assets }) {
 }
 
 async function pack({ target, file }) {
-  const args = ['package', '--no-dependencies', '--out', file];
-  await run(process.execPath, [vsce, ...args], { cwd: target });
+  const { stdout, stderr } = await run(process.execPath, [vsce, 'package', '--out', file], { cwd: target });
+  const warning = `${stdout}\n${stderr}`.split('\n').find((line) => /\bwarning\b/i.test(line));
+  if (warning) throw new Error(`vsce says about ${target}: ${warning}`);
   const { size } = await stat(file);
   if (size > largest) throw new Error(`${file} has ${size} bytes, more than the ${largest} it may have`);
   return size;

@@ -35,13 +35,15 @@ const RULES: Readonly<Record<string, PackageRule>> = {
       ['index', 'main'],
     ],
   },
-  'vscode-shared': { packages: ['core'], parts: [['*']] },
+  'vscode-shared': { packages: ['core'], parts: [['l10n'], ['*']] },
   'vscode-agent': {
     packages: ['core', 'vscode-shared'],
     parts: [
-      ['host-keys', 'recent-operations', 'remote-authority'],
+      ['grant-store', 'remote-authority'],
+      ['confirmed-settings'],
       ['consent'],
-      ['agent-service', 'choose-keys', 'consent-dialogs', 'menu', 'waiting-notice'],
+      ['agent-service', 'choose-keys', 'consent-dialogs', 'waiting-notice'],
+      ['menu'],
       ['wiring'],
       ['extension'],
     ],
@@ -49,10 +51,11 @@ const RULES: Readonly<Record<string, PackageRule>> = {
   'vscode-request': {
     packages: ['core', 'vscode-shared'],
     parts: [
-      ['heartbeat', 'host', 'owner-socket'],
+      ['heartbeat', 'host', 'owner-socket', 'remote-state'],
       ['key-sync', 'ownership'],
       ['status'],
-      ['menu', 'remote-bridge', 'status-item'],
+      ['cures', 'remote-bridge', 'sharing-notice', 'status-item'],
+      ['menu', 'test-signing'],
       ['wiring'],
       ['extension'],
     ],

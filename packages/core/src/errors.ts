@@ -68,6 +68,10 @@ const ERROR_CODES = {
   STATE_DIR_UNUSABLE: { exit: 1 },
   // consent
   CONSENT_DENIED: { exit: 1 },
+  CONSENT_REQUIRED: { exit: 1 },
+  SETTING_REFUSED: { exit: 1 },
+  SETTING_UNCONFIRMED: { exit: 1 },
+  NO_PRIVATE_KEYS: { exit: 1 },
   HOST_TURNED_OFF: { exit: 1 },
   VERSION_MISMATCH: { exit: 1 },
   HOST_EXTENSION_MISSING: { exit: 1 },

@@ -1,5 +1,6 @@
+import { mkdtempSync } from 'node:fs';
 import type { Context, VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
-import type { Memento, QuickPickItem, StatusBarItem } from 'vscode';
+import type { QuickPickItem, StatusBarItem } from 'vscode';
 
 /** A message that the code under test showed. */
 export interface ShownMessage {
@@ -26,11 +27,17 @@ export class FakeVsCode {
   readonly handlers = new Map<string, Handler>();
   onMessage: (message: ShownMessage) => string | undefined = () => undefined;
   onPick: (items: QuickPickItem[], title: string) => unknown = () => undefined;
-  readonly env: { remoteName: string | undefined } = { remoteName: undefined };
+  readonly env: { remoteName: string | undefined; machineId: string } = {
+    remoteName: undefined,
+    machineId: 'my-computer',
+  };
   readonly workspace = {
     name: 'project',
     workspaceFolders: [] as { uri: { scheme: string; authority: string } }[],
   };
+  /** The context keys that were set. */
+  readonly contextKeys = new Map<string, unknown>();
+  readonly #folderListeners = new Set<() => void>();
   readonly #settingsListeners = new Set<(event: unknown) => void>();
 
   /** What to hand to the code under test. */
@@ -41,6 +48,14 @@ export class FakeVsCode {
     this.settings.set(key, value);
     const event = { affectsConfiguration: (section: string) => key.startsWith(section) };
     for (const listener of this.#settingsListeners) listener(event);
+  }
+
+  /** Changes the window's folders, as any of its extensions can. */
+  changeFolders(...authorities: string[]): void {
+    this.workspace.workspaceFolders = authorities.map((authority) => ({
+      uri: { scheme: 'vscode-remote', authority },
+    }));
+    for (const listener of this.#folderListeners) listener();
   }
 
   /** The messages' texts, in the order they were shown. */
@@ -67,6 +82,7 @@ export class FakeVsCode {
       ThemeColor: class {
         constructor(readonly id: string) {}
       },
+      version: '1.100.0',
       env: this.env,
       workspace: Object.assign(this.workspace, {
         getConfiguration: (section: string) => ({
@@ -76,6 +92,10 @@ export class FakeVsCode {
         onDidChangeConfiguration: (listener: (event: unknown) => void) => {
           this.#settingsListeners.add(listener);
           return { dispose: () => this.#settingsListeners.delete(listener) };
+        },
+        onDidChangeWorkspaceFolders: (listener: () => void) => {
+          this.#folderListeners.add(listener);
+          return { dispose: () => this.#folderListeners.delete(listener) };
         },
       }),
       window: {
@@ -90,9 +110,14 @@ export class FakeVsCode {
           this.picks.push({ title: options.title ?? '', items: list });
           return this.onPick(list, options.title ?? '');
         },
-        withProgress: (options: { title: string }, task: (progress: unknown) => unknown) => {
+        withProgress: (
+          options: { title: string },
+          task: (progress: unknown, cancelled: unknown) => unknown,
+        ) => {
           this.progress.push(options.title);
-          return task({ report: () => {} });
+          const report = ({ message }: { message: string }) =>
+            void this.progress.push(`${options.title}: ${message}`);
+          return task({ report }, { onCancellationRequested: () => ({ dispose: () => {} }) });
         },
         createOutputChannel: () => ({
           trace: log('trace'),
@@ -115,6 +140,7 @@ export class FakeVsCode {
           return { dispose: () => this.handlers.delete(id) };
         },
         executeCommand: async (id: string, ...args: unknown[]) => {
+          if (id === 'setContext') return void this.contextKeys.set(String(args[0]), args[1]);
           const handler = this.handlers.get(id);
           if (!handler) throw new Error(`command '${id}' not found`);
           // Between extension hosts arguments and results travel as JSON.
@@ -127,23 +153,11 @@ export class FakeVsCode {
   }
 }
 
-/** A memento in memory, which keeps JSON as the real one does. */
-export function fakeMemento(): Memento {
-  const values = new Map<string, string>();
+/** An extension's context, with a storage of its own unless it is given one. */
+export function fakeContext(version = '0.1.0', storage = mkdtempSync('/tmp/gb-')): Context {
   return {
-    keys: () => [...values.keys()],
-    get: (key: string, fallback?: unknown) => {
-      const value = values.get(key);
-      return value === undefined ? fallback : JSON.parse(value);
-    },
-    update: async (key: string, value: unknown) => {
-      if (value === undefined) values.delete(key);
-      else values.set(key, JSON.stringify(value));
-    },
-  } as Memento;
-}
-
-/** An extension's context, with a state of its own unless it is given one. */
-export function fakeContext(version = '0.1.0', globalState = fakeMemento()): Context {
-  return { subscriptions: [], globalState, extension: { packageJSON: { version } } };
+    subscriptions: [],
+    globalStorageUri: { fsPath: storage },
+    extension: { packageJSON: { version }, extensionKind: 1 },
+  };
 }

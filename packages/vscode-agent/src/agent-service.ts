@@ -1,10 +1,13 @@
-import { BridgeError } from '@gpg-bridge/core/errors';
+import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
+import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import type { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
-import type { ExportedKeys, HostFacts, KeyRequest, Permission } from '@gpg-bridge/vscode-shared/contract';
-import { PrivateKeyWatch } from '@gpg-bridge/vscode-shared/private-key-watch';
-import type { Consent, Standing } from './consent.ts';
+import type { CheckPurpose, ExportedKeys, HostFacts, KeyRequest } from '@gpg-bridge/vscode-shared/contract';
+import { t } from '@gpg-bridge/vscode-shared/l10n';
+import { PrivateKeyWatch, type WaitingUse } from '@gpg-bridge/vscode-shared/private-key-watch';
+import type { ConfirmedSettings } from './confirmed-settings.ts';
+import type { Consent } from './consent.ts';
 import type { Remote } from './remote-authority.ts';
 
 type Proxy = Pick<
@@ -15,121 +18,186 @@ type Proxy = Pick<
 /** What the service needs from the extension. */
 export interface AgentServiceOptions {
   version: string;
-  /** Makes a proxy to the host's gpg-agent with the present settings. */
-  createProxy(): Proxy;
   consent: Consent;
+  settings: ConfirmedSettings;
   /** The remote of this window; undefined in a local one. */
   remote(): Remote | undefined;
-  /** The sockets of the host's own gpg-agent. */
-  hostSockets(): Promise<SocketIdentity[]>;
+  /** Makes a proxy to the host's gpg-agent. */
+  createProxy(gnupg: GnupgOptions): Proxy;
+  /** Starts the host's gpg-agent if need be, and returns its sockets; throws what keeps the keys from being used. */
+  checkAgent(gnupg: GnupgOptions): Promise<SocketIdentity[]>;
   /** Lets the person pick keys; undefined when they closed the list. */
-  chooseKeys(remote: Remote): Promise<string[] | undefined>;
+  chooseKeys(remote: Remote, gnupg: GnupgOptions): Promise<string[] | undefined>;
   /** Called when a private-key operation waits for the person; returns what ends the notice. */
-  onWaiting(purpose: string, remote: Remote): () => void;
+  onWaiting(use: WaitingUse, remote: Remote): () => void;
+  now?(): number;
 }
 
-const PERMISSIONS: Readonly<Record<Standing, Permission>> = {
-  allow: 'allowed',
-  'only-now': 'allowed',
-  never: 'refused',
-  ask: 'undecided',
-};
+/** What was found out about the host's agent. */
+type Health = Pick<HostFacts, 'sockets' | 'problem'>;
+
+/** How long it counts: a problem is looked at again soon, so that it goes away when it is mended. */
+const GOOD_FOR_MS = 60_000;
+const BAD_FOR_MS = 2_000;
+/** More sessions than a proxy opens; those that ended without a word are forgotten first. */
+const MOST_ADMITTED = 1_024;
 
 /** The internal commands: an AgentProxy that only works for a remote the person has allowed. */
 export class AgentService {
   readonly #options: AgentServiceOptions;
   readonly #watch: PrivateKeyWatch;
-  #proxy: Proxy;
-  #on = true;
+  readonly #now: () => number;
+  /** The tokens that open sessions were admitted with. */
+  readonly #admitted = new Map<string, unknown>();
+  /** Made when it is first needed, which is never before consent. */
+  #proxy: { of: Proxy; gpgBinDir: string | undefined } | undefined;
+  #health: { of: Promise<Health>; until: number; gpgBinDir: string | undefined } | undefined;
 
   constructor(options: AgentServiceOptions) {
     this.#options = options;
-    this.#proxy = options.createProxy();
-    this.#watch = new PrivateKeyWatch((purpose) => options.onWaiting(purpose, this.#remote()));
+    this.#now = options.now ?? Date.now;
+    this.#watch = new PrivateKeyWatch((use) => options.onWaiting(use, this.#remote()));
   }
 
-  /** Whether remotes are served. */
-  get isOn(): boolean {
-    return this.#on;
+  /** Ends every session. */
+  async end(): Promise<void> {
+    this.#admitted.clear();
+    await this.#proxy?.of.stop();
   }
 
-  /** Serves remotes again. */
-  turnOn(): void {
-    this.#on = true;
-  }
-
-  /** Ends every session and serves no remote until it is turned on again. */
-  async turnOff(): Promise<void> {
-    this.#on = false;
-    await this.#proxy.stop();
-  }
-
-  /** Ends every session and goes on with the settings as they are now. */
-  async renew(): Promise<void> {
-    const former = this.#proxy;
-    this.#proxy = this.#options.createProxy();
-    await former.stop();
-  }
-
-  /** Ends the open sessions if the person no longer allows them. */
-  async enforceConsent(): Promise<void> {
-    if (this.#permission() !== 'allowed') await this.#proxy.stop();
+  /** Ends the open sessions if the person no longer allows them, and looks at the agent afresh. */
+  async enforce(): Promise<void> {
+    this.#health = undefined;
+    const remote = this.#options.remote();
+    const stands = (token: unknown) =>
+      remote !== undefined && this.#options.consent.standing(remote, token).permission === 'allowed';
+    if (![...this.#admitted.values()].every(stands)) await this.#proxy?.of.stop();
   }
 
   /** Opens a session with the host's gpg-agent. */
-  async connectAgent(): Promise<{ sessionId: string; greeting: string }> {
-    await this.#admitted();
-    return this.#proxy.connectAgent();
+  async connectAgent(token?: unknown): Promise<{ sessionId: string; greeting: string }> {
+    await this.#admit(token);
+    const opened = await this.#proxyNow().connectAgent();
+    this.#admitted.set(opened.sessionId, token);
+    const [oldest] = this.#admitted.keys();
+    if (this.#admitted.size > MOST_ADMITTED && oldest !== undefined) this.#admitted.delete(oldest);
+    return opened;
   }
 
   /** Sends one command or inquiry block of a session. */
   async sendCommands(sessionId: string, block: string): Promise<{ response: string }> {
-    this.#options.consent.assertAllowed(this.#remote());
-    return this.#watch.exchange(sessionId, block, () => this.#proxy.sendCommands(sessionId, block));
+    this.#options.consent.assertAllowed(this.#remote(), this.#admitted.get(sessionId));
+    return this.#watch.exchange(sessionId, block, () => this.#proxyNow().sendCommands(sessionId, block));
   }
 
   /** Ends a session. */
   async disconnectAgent(sessionId: string): Promise<void> {
     this.#watch.forget(sessionId);
-    await this.#proxy.disconnectAgent(sessionId);
+    if (!this.#admitted.delete(sessionId)) return;
+    await this.#proxy?.of.disconnectAgent(sessionId);
   }
 
   /** The public keys a remote wants; with `choose` those that the person picks. */
-  async exportPublicKeys(wanted: KeyRequest): Promise<ExportedKeys> {
-    const remote = await this.#admitted();
-    if (wanted !== 'choose') return this.#proxy.exportPublicKeys(asFilter(wanted));
-    const chosen = await this.#options.chooseKeys(remote);
-    return { ...(await this.#proxy.exportPublicKeys(chosen ?? 'none')), chosen };
+  async exportPublicKeys(wanted: KeyRequest, token?: unknown): Promise<ExportedKeys> {
+    const remote = await this.#admit(token);
+    const proxy = this.#proxyNow();
+    if (wanted !== 'choose') return proxy.exportPublicKeys(asFilter(wanted));
+    const chosen = await this.#options.chooseKeys(remote, this.#gnupg());
+    return { ...(await proxy.exportPublicKeys(chosen ?? 'none')), chosen };
   }
 
-  /** The version, and what the remote may do; for a remote that is starting, also the sockets it must not listen on. */
-  async checkVersion(remoteVersion?: string): Promise<HostFacts> {
-    const sockets = remoteVersion === undefined ? [] : await this.#options.hostSockets();
-    return { version: this.#options.version, permission: this.#permission(), sockets };
-  }
-
-  #permission(): Permission {
+  /**
+   * The version, and what the remote may do; has the person asked if that is its purpose. A remote that is
+   * allowed also learns at which sockets it must not listen, and what is wrong with the host's agent.
+   */
+  async checkVersion(
+    remoteVersion?: unknown,
+    token?: unknown,
+    purpose: CheckPurpose = 'look',
+  ): Promise<HostFacts> {
+    const { version, consent } = this.#options;
     const remote = this.#options.remote();
-    if (!this.#on) return 'stopped';
-    return remote ? PERMISSIONS[this.#options.consent.standingOf(remote)] : 'refused';
+    if (!remote) return { version, permission: 'refused' };
+    const asks = purpose === 'program-asks' || purpose === 'person-asks';
+    const given = asks ? await consent.ask(remote, token, purpose) : undefined;
+    const standing = consent.standing(remote, given ?? token);
+    const facts: HostFacts = { version, ...standing, ...(given === undefined ? {} : { token: given }) };
+    const isAllowed = standing.permission === 'allowed';
+    return remoteVersion === undefined || !isAllowed ? facts : { ...facts, ...(await this.#checkAgent()) };
   }
 
-  async #admitted(): Promise<Remote> {
+  /** Ends an operation that waits for the person. */
+  async cancel(sessionId: string): Promise<void> {
+    await this.disconnectAgent(sessionId).catch(() => {}); // it may have ended by itself
+  }
+
+  async #admit(token: unknown): Promise<Remote> {
+    const { consent, settings } = this.#options;
     const remote = this.#remote();
-    if (!this.#on) throw turnedOff();
-    await this.#options.consent.require(remote);
+    consent.assertAllowed(remote, token);
+    await settings.confirm();
+    // A dialog may have been open for a while.
+    consent.assertAllowed(remote, token);
     return remote;
+  }
+
+  #gnupg(): GnupgOptions {
+    return { gpgBinDir: this.#options.settings.gpgBinDir() };
+  }
+
+  /** The proxy for the settings as they are confirmed now; sessions of a former one end. */
+  #proxyNow(): Proxy {
+    const { gpgBinDir } = this.#gnupg();
+    if (this.#proxy && this.#proxy.gpgBinDir === gpgBinDir) return this.#proxy.of;
+    void this.#proxy?.of.stop();
+    this.#proxy = { of: this.#options.createProxy({ gpgBinDir }), gpgBinDir };
+    return this.#proxy.of;
+  }
+
+  #checkAgent(): Promise<Health> {
+    const { settings, checkAgent } = this.#options;
+    let gpgBinDir: string | undefined;
+    try {
+      gpgBinDir = settings.gpgBinDir();
+      const open = settings.unconfirmedBinDir();
+      if (open !== undefined) throw unconfirmed(open);
+    } catch (error) {
+      return Promise.resolve({ problem: toBridgeError(error, '').toJSON() });
+    }
+    const known = this.#health;
+    if (known && known.gpgBinDir === gpgBinDir && this.#now() < known.until) return known.of;
+    const looking = { of: undefined as unknown as Promise<Health>, until: Infinity, gpgBinDir };
+    looking.of = checkAgent({ gpgBinDir }).then(
+      (sockets): Health => {
+        looking.until = this.#now() + GOOD_FOR_MS;
+        return { sockets };
+      },
+      (error: unknown): Health => {
+        looking.until = this.#now() + BAD_FOR_MS;
+        return { problem: toBridgeError(error, t("can't use the GPG keys of your computer")).toJSON() };
+      },
+    );
+    this.#health = looking;
+    return looking.of;
   }
 
   #remote(): Remote {
     const remote = this.#options.remote();
     if (remote) return remote;
     throw new BridgeError('CONSENT_DENIED', {
-      what: 'GPG Bridge does nothing in this window',
-      why: 'it is not connected to a remote',
-      fix: 'Open a folder in a container, over SSH or in WSL first.',
+      what: t('GPG Bridge does nothing in this window'),
+      why: t('it is not connected to a remote'),
+      fix: t('Open a folder in a container, over SSH or in WSL first.'),
     });
   }
+}
+
+function unconfirmed(gpgBinDir: string): BridgeError {
+  return new BridgeError('SETTING_UNCONFIRMED', {
+    what: t('the setting gpgBridgeAgent.gpgBinDir of your computer is not used yet'),
+    why: t('you have not confirmed the directory {0}', gpgBinDir),
+    fix: t('Choose Confirm… in the GPG Bridge menu in the status bar.'),
+  });
 }
 
 /** Checks what a remote asked for: VS Code passes on anything. */
@@ -137,16 +205,8 @@ function asFilter(wanted: unknown): KeyFilter {
   if (wanted === 'pairs' || wanted === 'all') return wanted;
   if (Array.isArray(wanted) && wanted.every((name) => typeof name === 'string')) return wanted;
   throw new BridgeError('USAGE', {
-    what: "can't export public keys",
-    why: 'the remote asked for neither "pairs", "all" nor a list of keys',
-    fix: 'Correct the setting gpgBridgeRequest.autoSyncPublicKeys in the remote.',
-  });
-}
-
-function turnedOff(): BridgeError {
-  return new BridgeError('HOST_TURNED_OFF', {
-    what: 'the keys of your computer are not available here',
-    why: 'GPG Bridge is stopped on your computer',
-    fix: 'Run "GPG Bridge: Start on This Computer" from the command palette.',
+    what: t("can't copy public keys"),
+    why: t('the remote asked for neither "pairs", "all" nor a list of keys'),
+    fix: t('Correct the setting gpgBridgeRequest.autoSyncPublicKeys in the remote.'),
   });
 }

@@ -1,4 +1,5 @@
 import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
+import { t } from '@gpg-bridge/vscode-shared/l10n';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { Remote } from './remote-authority.ts';
 
@@ -8,18 +9,25 @@ export async function chooseKeys(
   keys: Promise<ListedKey[]>,
   { label }: Remote,
 ): Promise<string[] | undefined> {
-  const items = keys.then((list) =>
-    list.map(({ userId, fingerprint, secret }) => ({
-      label: `${secret ? '$(key) ' : ''}${userId || 'no name'}`,
-      description: secret ? 'your own' : '',
-      detail: inGroups(fingerprint),
-      picked: secret,
-      fingerprint,
-    })),
-  );
+  const list = await keys;
+  if (list.length === 0) {
+    void vs.window.showInformationMessage(
+      t(
+        'The GPG keyring of your computer has no keys. Make one with "gpg --full-generate-key" in a terminal of your computer, or import one with "gpg --import".',
+      ),
+    );
+    return undefined;
+  }
+  const items = list.map(({ userId, fingerprint, secret }) => ({
+    label: `${secret ? '$(key) ' : ''}${userId || t('no name')}`,
+    description: secret ? t('your own') : '',
+    detail: inGroups(fingerprint),
+    picked: secret,
+    fingerprint,
+  }));
   const picked = await vs.window.showQuickPick(items, {
-    title: `Public keys for "${label}"`,
-    placeHolder: 'Public keys to copy; secret keys stay here',
+    title: t('Public keys for "{0}"', label),
+    placeHolder: t('Public keys to copy; secret keys stay here'),
     canPickMany: true,
     matchOnDetail: true,
     ignoreFocusOut: true,

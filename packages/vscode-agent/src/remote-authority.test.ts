@@ -1,30 +1,58 @@
 import { FakeVsCode } from '@gpg-bridge/test-support/fake-vscode';
 import { describe, expect, it } from 'vitest';
-import { labelOf, remoteOf } from './remote-authority.ts';
+import { labelOf, WindowRemote } from './remote-authority.ts';
 
 const hex = (text: string) => Buffer.from(text).toString('hex');
 
-describe('remoteOf', () => {
+describe('WindowRemote', () => {
+  function setUp(remoteName: string | undefined, authorities: string[], extensionKind = 1) {
+    const fake = new FakeVsCode();
+    fake.env.remoteName = remoteName;
+    fake.changeFolders(...authorities);
+    return { fake, window: new WindowRemote(fake.api, extensionKind) };
+  }
+
   it('is undefined in a local window, whatever its folders are', () => {
-    const fake = new FakeVsCode();
-    fake.workspace.workspaceFolders = [{ uri: { scheme: 'vscode-remote', authority: 'ssh-remote+a' } }];
-    expect(remoteOf(fake.api)).toBeUndefined();
+    expect(setUp(undefined, ['ssh-remote+a']).window.current()).toBeUndefined();
   });
 
-  it('takes the authority of a workspace folder', () => {
-    const fake = new FakeVsCode();
-    fake.env.remoteName = 'ssh-remote';
-    fake.workspace.workspaceFolders = [
-      { uri: { scheme: 'file', authority: '' } },
-      { uri: { scheme: 'vscode-remote', authority: 'ssh-remote+build1' } },
-    ];
-    expect(remoteOf(fake.api)).toEqual({ authority: 'ssh-remote+build1', label: 'SSH: build1' });
+  it('is certain when all folders have one authority of the window’s own kind', () => {
+    const { window } = setUp('ssh-remote', ['ssh-remote+build1', 'ssh-remote+build1']);
+    expect(window.current()).toEqual({
+      authority: 'ssh-remote+build1',
+      label: 'SSH: build1',
+      certain: true,
+    });
   });
 
-  it('takes the kind of remote in an empty window', () => {
-    const fake = new FakeVsCode();
-    fake.env.remoteName = 'wsl';
-    expect(remoteOf(fake.api)).toEqual({ authority: 'wsl', label: 'WSL' });
+  it.each([
+    ['no folder', 'ssh-remote', [], 'ssh-remote'],
+    ['several authorities', 'ssh-remote', ['ssh-remote+build1', 'ssh-remote+build2'], 'ssh-remote'],
+    ['an authority of another kind', 'ssh-remote', ['wsl+Ubuntu'], 'ssh-remote'],
+    ['an authority without a name', 'wsl', ['wsl'], 'wsl'],
+  ])('is not certain with %s', (_what, remoteName, authorities, authority) => {
+    expect(setUp(remoteName, authorities).window.current()).toMatchObject({ authority, certain: false });
+  });
+
+  it('is not certain any more once the folders have changed, even if they change back', () => {
+    const { fake, window } = setUp('ssh-remote', ['ssh-remote+mine']);
+    fake.changeFolders('ssh-remote+mine', 'ssh-remote+mine');
+    expect(window.current()?.certain).toBe(true);
+    fake.changeFolders('ssh-remote+other');
+    expect(window.current()).toEqual({ authority: 'ssh-remote', label: 'SSH', certain: false });
+    fake.changeFolders('ssh-remote+mine');
+    expect(window.current()?.certain).toBe(false);
+  });
+
+  it('takes a folder of another scheme for none of the remote’s, unless it runs in the remote itself', () => {
+    const { fake, window } = setUp('box.example:8080', []);
+    fake.workspace.workspaceFolders = [{ uri: { scheme: 'file', authority: '' } }];
+    expect(window.current()?.certain).toBe(false);
+    expect(new WindowRemote(fake.api, 1).current()?.certain).toBe(false);
+    expect(new WindowRemote(fake.api, 2).current()).toMatchObject({
+      authority: 'box.example:8080',
+      certain: true,
+    });
   });
 });
 

@@ -5,16 +5,69 @@ import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 export interface Remote {
   authority: string;
   label: string;
+  /** Whether the window's folders leave no doubt which remote it is; only then a lasting answer counts. */
+  certain: boolean;
 }
 
-/** The window's remote; undefined in a local window. */
-export function remoteOf(vs: Pick<VsCode, 'env' | 'workspace'>): Remote | undefined {
-  const { remoteName } = vs.env;
-  if (remoteName === undefined) return undefined;
-  const folder = vs.workspace.workspaceFolders?.find(({ uri }) => uri.scheme === 'vscode-remote');
-  // An empty window has no folder to read the authority from, only the kind of remote.
-  const authority = folder?.uri.authority || remoteName;
-  return { authority, label: labelOf(authority) };
+/** A kind of remote, as `env.remoteName` gives it. A server without kinds gives its whole address. */
+const KIND = /^[A-Za-z0-9_-]+$/;
+/** Where VS Code runs an extension that was told to run in the remote. */
+const IN_REMOTE = 2;
+
+/**
+ * Which remote a window has. Any extension of the window can change its folders, so an authority is only
+ * believed when all folders have it, its kind is the window's own, and it was the same from the beginning.
+ */
+export class WindowRemote {
+  readonly #vs: Pick<VsCode, 'env' | 'workspace'>;
+  readonly #inRemote: boolean;
+  readonly #first: string;
+  readonly #watch: { dispose(): unknown };
+  #changed = false;
+
+  constructor(vs: Pick<VsCode, 'env' | 'workspace'>, extensionKind?: number) {
+    this.#vs = vs;
+    this.#inRemote = extensionKind === IN_REMOTE;
+    this.#first = this.#authorities().join(' ');
+    this.#watch = vs.workspace.onDidChangeWorkspaceFolders(() => this.#look());
+  }
+
+  /** The window's remote; undefined in a local window. */
+  current(): Remote | undefined {
+    const { remoteName } = this.#vs.env;
+    if (remoteName === undefined) return undefined;
+    this.#look();
+    const authorities = this.#authorities();
+    const [authority = ''] = authorities;
+    const [kind] = authority.split('+');
+    const certain =
+      !this.#changed &&
+      authorities.length === 1 &&
+      kind === remoteName &&
+      (authority.includes('+') || !KIND.test(authority));
+    const known = certain ? authority : remoteName;
+    return { authority: known, label: labelOf(known), certain };
+  }
+
+  /** Stops watching the folders. */
+  dispose(): void {
+    this.#watch.dispose();
+  }
+
+  #look(): void {
+    if (this.#authorities().join(' ') !== this.#first) this.#changed = true;
+  }
+
+  /** The authorities of all folders, each once; a folder of another machine counts as one without a name. */
+  #authorities(): string[] {
+    const { env, workspace } = this.#vs;
+    const authorities = (workspace.workspaceFolders ?? []).map(({ uri }) => {
+      if (uri.scheme === 'vscode-remote') return uri.authority;
+      // In the remote itself its folders are ordinary files.
+      return this.#inRemote && uri.scheme === 'file' ? (env.remoteName ?? '') : '';
+    });
+    return [...new Set(authorities)].sort();
+  }
 }
 
 /** What VS Code calls the kinds of remote, by the part of an authority before its `+`. */

@@ -1,119 +1,204 @@
 import { describeError } from '@gpg-bridge/core/assuan/error-codes';
 import type { Operation } from '@gpg-bridge/core/assuan/operation';
 import { purposeOf } from '@gpg-bridge/core/assuan/private-key-commands';
+import { BridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { launchAgent } from '@gpg-bridge/core/gnupg/gpgconf';
-import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
+import { findProgram, type GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
-import { HOST_COMMANDS, HOST_MENU, type KeyRequest, reply } from '@gpg-bridge/vscode-shared/contract';
+import {
+  type CheckPurpose,
+  HOST_CHANGED,
+  HOST_COMMANDS,
+  HOST_MENU,
+  HOST_START,
+  HOST_STOP,
+  type KeyRequest,
+  reply,
+} from '@gpg-bridge/vscode-shared/contract';
+import { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
+import { t, useTranslator } from '@gpg-bridge/vscode-shared/l10n';
+import { listHostKeys } from '@gpg-bridge/vscode-shared/list-keys';
 import { logTo } from '@gpg-bridge/vscode-shared/log-channel';
+import { describeOperation, RecentOperations } from '@gpg-bridge/vscode-shared/recent-operations';
 import type { Context, VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import { AgentService } from './agent-service.ts';
 import { chooseKeys } from './choose-keys.ts';
+import { ConfirmedSettings } from './confirmed-settings.ts';
 import { Consent } from './consent.ts';
 import { consentDialogs } from './consent-dialogs.ts';
-import { listHostKeys } from './host-keys.ts';
+import { GrantStore } from './grant-store.ts';
 import { HostMenu } from './menu.ts';
-import { RecentOperations } from './recent-operations.ts';
-import { remoteOf } from './remote-authority.ts';
+import { WindowRemote } from './remote-authority.ts';
 import { showWaitingNotice } from './waiting-notice.ts';
 
 const SETTINGS = 'gpgBridgeAgent';
+/** Node's timers take 32 bits of milliseconds. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Joins the parts of the host's extension and registers its commands. */
 export function wireAgent(vs: VsCode, context: Context): void {
+  useTranslator(vs.l10n);
+  const { version } = context.extension.packageJSON;
   const channel = vs.window.createOutputChannel('GPG Bridge (this computer)', { log: true });
   const log = logTo(channel);
-  const gnupg = (): GnupgOptions => ({
-    gpgBinDir: vs.workspace.getConfiguration(SETTINGS).get('gpgBinDir', '') || undefined,
-  });
-  const remote = () => remoteOf(vs);
-  const operations = new RecentOperations();
+  log(`GPG Bridge: This Computer ${version}, VS Code ${vs.version}, ${process.platform}`, 'info');
+  const windowRemote = new WindowRemote(vs, context.extension.extensionKind);
+  const remote = () => windowRemote.current();
+  const setting = <T>(name: string, fallback: T) =>
+    vs.workspace.getConfiguration(SETTINGS).get<T>(name, fallback);
+  const store = new GrantStore(context.globalStorageUri.fsPath);
   const dialogs = consentDialogs(vs);
-  const consent = new Consent({
-    store: context.globalState,
-    dialogs,
-    always: () => vs.workspace.getConfiguration(SETTINGS).get<string>('consent') === 'always',
-    onChanged: () => void service.enforceConsent(),
+  const settings = new ConfirmedSettings({
+    store,
+    written: () => ({
+      gpgBinDir: String(setting('gpgBinDir', '')),
+      consent: String(setting('consent', 'ask')),
+    }),
+    confirm: (name, value) => dialogs.confirmSetting(name, value),
   });
+  const operations = new RecentOperations();
+  const gnupg = (): GnupgOptions => ({ gpgBinDir: settings.gpgBinDir() });
+  const names = new KeyNames(async () => listHostKeys(gnupg()));
+  const consent = new Consent({ store, dialogs, settings, onChanged: () => changed() });
   const service: AgentService = new AgentService({
-    version: context.extension.packageJSON.version,
+    version,
     consent,
+    settings,
     remote,
-    createProxy: () =>
+    createProxy: (options) =>
       new AgentProxy({
-        ...gnupg(),
+        ...options,
         logCallback: log,
         onOperation: (_sessionId, operation) => {
-          operations.add(operation);
           logOperation(operation, log);
+          if (!operations.add(operation) || setting<unknown>('notifyOnUse', false) !== true) return;
+          void announce(vs, operation, names, remote()?.label ?? '');
         },
       }),
-    hostSockets: () => hostSockets(gnupg(), log),
-    chooseKeys: (here) => chooseKeys(vs, listHostKeys(gnupg()), here),
-    onWaiting: (purpose, here) => showWaitingNotice(vs, purpose, here),
+    checkAgent: (options) => checkAgent(options, log),
+    chooseKeys: (here, options) => chooseKeys(vs, listHostKeys(options), here),
+    onWaiting: (use, here) => {
+      const cancel = (sessionId: string) => void service.cancel(sessionId);
+      return showWaitingNotice({ vs, nameOf: (key) => names.nameOf(key), cancel }, use, here);
+    },
   });
-  const start = () => {
-    service.turnOn();
-    log('started', 'info');
+
+  /** Start and Stop show in the command palette where they do something. */
+  const showStopped = () =>
+    void vs.commands.executeCommand('setContext', 'gpgBridge.stopped', consent.isStopped());
+  let nextEnd: NodeJS.Timeout | undefined;
+  const waitForEnd = () => {
+    clearTimeout(nextEnd);
+    const end = consent.nextEnd();
+    if (end === undefined) return;
+    nextEnd = setTimeout(changed, Math.min(end - Date.now() + 1, LONGEST_TIMER_MS)).unref();
   };
-  const stop = async () => {
-    await service.turnOff();
-    log('stopped: no remote of this window can use your keys', 'info');
+  /** Whatever changed, in whichever window: sessions that are no longer allowed end, and the remote looks again. */
+  const changed = (token?: string) => {
+    waitForEnd();
+    void service.enforce();
+    showStopped();
+    // The remote's half may not be there.
+    if (remote()) vs.commands.executeCommand(HOST_CHANGED, token).then(undefined, () => {});
+  };
+  const start = () => consent.start(remote());
+  const stop = (scope?: unknown) => {
+    consent.stop(scope === 'remote' ? 'remote' : 'computer', remote());
+    log(scope === 'remote' ? 'stopped for this remote' : 'stopped: no remote can use your keys', 'info');
   };
   const menu = new HostMenu({
     vs,
     consent,
+    settings,
+    store,
     dialogs,
     operations,
+    names,
     remote,
-    isOn: () => service.isOn,
+    giveToken: (token) => token !== undefined && changed(token),
+    hasRemoteHalf: async () => (await vs.commands.getCommands()).includes('gpg-bridge-request.showStatus'),
     start,
-    stop,
     showLog: () => channel.show(),
-    listKeys: () => listHostKeys(gnupg()),
   });
 
   const { registerCommand } = vs.commands;
   context.subscriptions.push(
     channel,
-    registerCommand('gpg-bridge-agent.start', start),
-    registerCommand('gpg-bridge-agent.stop', stop),
-    registerCommand(HOST_MENU, (page?: unknown) => menu.open(page)),
-    registerCommand(HOST_COMMANDS.connectAgent, () => reply(() => service.connectAgent())),
+    windowRemote,
+    store.onChanged(() => changed()),
+    registerCommand(HOST_START, start),
+    registerCommand(HOST_STOP, stop),
+    registerCommand(HOST_MENU, (page?: unknown, ownKeys?: unknown) => menu.open(page, ownKeys)),
+    registerCommand(HOST_COMMANDS.connectAgent, (token?: unknown) =>
+      reply(() => service.connectAgent(token)),
+    ),
     registerCommand(HOST_COMMANDS.sendCommands, (sessionId: string, block: string) =>
       reply(() => service.sendCommands(sessionId, block)),
     ),
     registerCommand(HOST_COMMANDS.disconnectAgent, (sessionId: string) =>
       reply(() => service.disconnectAgent(sessionId)),
     ),
-    registerCommand(HOST_COMMANDS.exportPublicKeys, (wanted: KeyRequest) =>
-      reply(() => service.exportPublicKeys(wanted)),
+    registerCommand(HOST_COMMANDS.exportPublicKeys, (wanted: KeyRequest, token?: unknown) =>
+      reply(() => service.exportPublicKeys(wanted, token)),
     ),
-    registerCommand(HOST_COMMANDS.checkVersion, (remoteVersion?: string) =>
-      reply(() => service.checkVersion(remoteVersion)),
+    registerCommand(
+      HOST_COMMANDS.checkVersion,
+      (remoteVersion?: unknown, token?: unknown, purpose?: CheckPurpose) =>
+        reply(() => service.checkVersion(remoteVersion, token, purpose)),
     ),
     vs.workspace.onDidChangeConfiguration((event) => {
-      if (event.affectsConfiguration(`${SETTINGS}.gpgBinDir`)) void service.renew();
-      if (event.affectsConfiguration(`${SETTINGS}.consent`)) void service.enforceConsent();
+      if (!event.affectsConfiguration(SETTINGS)) return;
+      settings.forgetWithdrawn();
+      changed();
     }),
-    { dispose: () => service.turnOff() },
+    { dispose: () => clearTimeout(nextEnd) },
+    { dispose: () => service.end() },
   );
+  waitForEnd();
+  showStopped();
 }
 
-/** The sockets of the host's agent, which is started if need be: one that is not there has no identity. */
-async function hostSockets(gnupg: GnupgOptions, log: LogCallback): Promise<SocketIdentity[]> {
-  const agent = new HostGpgAgent({ ...gnupg, log });
+/** Starts the host's agent if need be, since one that is not there has no sockets; throws what is wrong with it. */
+async function checkAgent(gnupg: GnupgOptions, log: LogCallback): Promise<SocketIdentity[]> {
   try {
+    const agent = new HostGpgAgent({ ...gnupg, log });
     await launchAgent(gnupg);
-    return await agent.identities();
+    log(`using ${await findProgram('gpgconf', gnupg)}`, 'info');
+    const sockets = await agent.identities();
+    const keys = await listHostKeys(gnupg);
+    if (keys.some((key) => key.secret)) return sockets;
   } catch (error) {
-    // A remote that asks for a session gets this error; until then there is nothing to protect.
-    log(error instanceof Error ? error.message : String(error), 'warn');
-    return [];
+    throw onThisSide(error, log);
   }
+  throw new BridgeError('NO_PRIVATE_KEYS', {
+    what: t('there is nothing to sign with'),
+    why: t('the GPG keyring of your computer has no private key'),
+    fix: t('Make one with "gpg --full-generate-key" in a terminal of your computer, or insert your card.'),
+  });
+}
+
+/** Says which of the two computers has no gpg, and which of the two settings helps. */
+function onThisSide(error: unknown, log: LogCallback): unknown {
+  log(error instanceof Error ? error.message : String(error), 'warn');
+  if (!(error instanceof BridgeError)) return error;
+  if (error.code !== 'GPGCONF_MISSING' && error.code !== 'GPG_MISSING') return error;
+  return new BridgeError(error.code, {
+    what: t('your computer has no GnuPG'),
+    why: error.why,
+    fix: t('Install GnuPG on your computer, or correct its setting gpgBridgeAgent.gpgBinDir.'),
+    cause: error,
+  });
+}
+
+/** Tells of a use of a key at once, for those who want that. */
+async function announce(vs: VsCode, operation: Operation, names: KeyNames, label: string): Promise<void> {
+  const key = operation.key && ((await names.nameOf(operation.key)) ?? operation.key);
+  const what = describeOperation(operation);
+  const text = key ? t('"{0}": {1}, key of {2}', label, what, key) : t('"{0}": {1}', label, what);
+  void vs.window.showInformationMessage(`GPG Bridge: ${text}`);
 }
 
 function logOperation({ command, key, outcome, errorCode, durationMs }: Operation, log: LogCallback): void {

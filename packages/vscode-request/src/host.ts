@@ -1,61 +1,113 @@
+import { AssuanObserver } from '@gpg-bridge/core/assuan/observer';
+import type { Operation } from '@gpg-bridge/core/assuan/operation';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
 import {
+  type CheckPurpose,
   type ExportedKeys,
   HOST_COMMANDS,
   type HostFacts,
   type KeyRequest,
-  type Permission,
   type Reply,
   unwrap,
 } from '@gpg-bridge/vscode-shared/contract';
-import { PrivateKeyWatch } from '@gpg-bridge/vscode-shared/private-key-watch';
+import { t } from '@gpg-bridge/vscode-shared/l10n';
+import { PrivateKeyWatch, type WaitingUse } from '@gpg-bridge/vscode-shared/private-key-watch';
 import { assertCompatible } from '@gpg-bridge/vscode-shared/versions';
 
 /** What runs a command of another extension, wherever that extension is. */
 export type ExecuteCommand = (command: string, ...args: unknown[]) => Thenable<unknown>;
 
+/** What the host's extension is called with. */
+export interface HostOptions {
+  execute: ExecuteCommand;
+  version: string;
+  /** The token of this remote's grant, if it has one. */
+  token(): string | undefined;
+  keepToken(token: string): void;
+  /** Called when an operation waits for the person; returns what ends that. */
+  onWaiting(use: WaitingUse): () => void;
+  /** Told of every command that the agent has answered. */
+  onOperation(operation: Operation): void;
+}
+
+/** Errors that the host's half reported; all others are this side's. */
+const FROM_HOST = new WeakSet<BridgeError>();
+
+/** Whether an error is about the person's computer, and not about this remote. */
+export function isFromHost(error: BridgeError): boolean {
+  return FROM_HOST.has(error);
+}
+
 /** The host's extension as seen from the remote. */
 export class Host implements CommandExecutor {
-  readonly #execute: ExecuteCommand;
+  readonly #options: HostOptions;
   readonly #watch: PrivateKeyWatch;
+  readonly #observers = new Map<string, AssuanObserver>();
 
-  /** `onWaiting` is called when an operation waits for the person, and returns what ends that. */
-  constructor(execute: ExecuteCommand, onWaiting: () => () => void) {
-    this.#execute = execute;
-    this.#watch = new PrivateKeyWatch(onWaiting);
+  constructor(options: HostOptions) {
+    this.#options = options;
+    this.#watch = new PrivateKeyWatch((use) => options.onWaiting(use));
   }
 
-  /** Opens a session with the host's gpg-agent. */
-  connectAgent(): Promise<{ sessionId: string; greeting: string }> {
-    return this.#call('connectAgent');
+  /** Opens a session with the host's gpg-agent; the person is asked if they have not decided yet. */
+  async connectAgent(): Promise<{ sessionId: string; greeting: string }> {
+    try {
+      return await this.#connect();
+    } catch (error) {
+      if (!(error instanceof BridgeError) || error.code !== 'CONSENT_REQUIRED') throw error;
+      await this.check('program-asks');
+      return this.#connect();
+    }
+  }
+
+  async #connect(): Promise<{ sessionId: string; greeting: string }> {
+    const opened = await this.#call<{ sessionId: string; greeting: string }>(
+      'connectAgent',
+      this.#options.token(),
+    );
+    const observer = new AssuanObserver((operation) => this.#options.onOperation(operation));
+    observer.fromAgent(Buffer.from(opened.greeting, 'latin1'));
+    this.#observers.set(opened.sessionId, observer);
+    return opened;
   }
 
   /** Sends one command or inquiry block of a session. */
-  sendCommands(sessionId: string, block: string): Promise<{ response: string }> {
-    return this.#watch.exchange(sessionId, block, () => this.#call('sendCommands', sessionId, block));
+  async sendCommands(sessionId: string, block: string): Promise<{ response: string }> {
+    const observer = this.#observers.get(sessionId);
+    observer?.fromClient(Buffer.from(block, 'latin1'));
+    const answer = await this.#watch.exchange(sessionId, block, () =>
+      this.#call<{ response: string }>('sendCommands', sessionId, block),
+    );
+    observer?.fromAgent(Buffer.from(answer.response, 'latin1'));
+    return answer;
   }
 
   /** Ends a session. */
   async disconnectAgent(sessionId: string): Promise<void> {
     this.#watch.forget(sessionId);
+    this.#observers.get(sessionId)?.end();
+    this.#observers.delete(sessionId);
     await this.#call('disconnectAgent', sessionId);
   }
 
   /** Public keys of the host. */
   exportPublicKeys(wanted: KeyRequest): Promise<ExportedKeys> {
-    return this.#call('exportPublicKeys', wanted);
+    return this.#call('exportPublicKeys', wanted, this.#options.token());
   }
 
-  /** Resolves when the host answers at all, with what this remote may do. */
-  async ping(): Promise<Permission> {
-    return (await this.#call<HostFacts>('checkVersion')).permission;
+  /** What the host says about itself and this remote, after asking the person if that is the purpose. */
+  async check(purpose: CheckPurpose = 'look'): Promise<HostFacts> {
+    const { version, token, keepToken } = this.#options;
+    const facts = await this.#call<HostFacts>('checkVersion', version, token(), purpose);
+    if (typeof facts.token === 'string') keepToken(facts.token);
+    return facts;
   }
 
-  /** What the host says about itself; throws VERSION_MISMATCH unless its extension fits ours. */
-  async meet(ownVersion: string): Promise<HostFacts> {
-    const facts = await this.#call<HostFacts>('checkVersion', ownVersion);
-    assertCompatible(facts.version, ownVersion);
+  /** The same; throws VERSION_MISMATCH unless its extension fits ours. */
+  async meet(): Promise<HostFacts> {
+    const facts = await this.check();
+    assertCompatible(facts.version, this.#options.version);
     return facts;
   }
 
@@ -63,12 +115,25 @@ export class Host implements CommandExecutor {
     const command = HOST_COMMANDS[name];
     let answer: unknown;
     try {
-      answer = await this.#execute(command, ...args);
+      answer = await this.#options.execute(command, ...args);
     } catch (error) {
       throw carrierFailed(command, error);
     }
-    return unwrap(answer as Reply<T>);
+    try {
+      return unwrap(answer as Reply<T>);
+    } catch (error) {
+      if (error instanceof BridgeError) FROM_HOST.add(error);
+      throw error;
+    }
   }
+}
+
+/** A problem that the host told of in its facts. */
+export function problemOf({ problem }: HostFacts): BridgeError | undefined {
+  if (problem === undefined) return undefined;
+  const error = BridgeError.fromJSON(problem);
+  FROM_HOST.add(error);
+  return error;
 }
 
 /** A command that fails without a reply never reached the host's extension. */
@@ -76,16 +141,16 @@ function carrierFailed(command: string, cause: unknown): BridgeError {
   // VS Code gives no code for this; the message is the only way to tell.
   if (cause instanceof Error && cause.message.includes(`'${command}' not found`)) {
     return new BridgeError('HOST_EXTENSION_MISSING', {
-      what: "can't reach the keys of your computer",
-      why: 'the extension gpg-bridge-agent is not installed or not enabled there',
-      fix: 'Install it on your computer (Extensions view, "Local - Installed"), then reload the window.',
+      what: t("can't reach the keys of your computer"),
+      why: t('the extension "GPG Bridge: This Computer" is not installed or not enabled there'),
+      fix: t('Install it on your computer, or enable it in the Extensions view under "Local".'),
       cause,
     });
   }
   return new BridgeError('CARRIER_FAILED', {
-    what: "can't reach the keys of your computer",
+    what: t("can't reach the keys of your computer"),
     why: toBridgeError(cause, '').why,
-    fix: 'Check the connection to your computer, then reload the window.',
+    fix: t('Check the connection to your computer, then reload the window.'),
     cause,
   });
 }

@@ -1,9 +1,11 @@
+import { BridgeError } from '@gpg-bridge/core/errors';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { importPublicKeys } from '@gpg-bridge/core/remote/keyring';
 import type { KeyRequest } from '@gpg-bridge/vscode-shared/contract';
+import { t } from '@gpg-bridge/vscode-shared/l10n';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { Host } from './host.ts';
 
@@ -25,7 +27,6 @@ export interface SyncResult {
 }
 
 const SETTING = 'autoSyncPublicKeys';
-const ALWAYS_THESE = 'Always Copy These';
 
 /** Runs the copying inside a progress notification, or without one. */
 type Around = <T>(work: () => Promise<T>) => Thenable<T>;
@@ -48,21 +49,33 @@ export class KeySync {
   async ask(): Promise<void> {
     const { vs } = this.options;
     const items: { label: string; description: string; wanted: KeyRequest }[] = [
-      { label: '$(key) Your own keys', description: 'those you can sign and decrypt with', wanted: 'pairs' },
-      { label: '$(organization) All public keys', description: 'your whole keyring', wanted: 'all' },
-      { label: '$(list-selection) Choose keys…', description: 'from a list', wanted: 'choose' },
+      {
+        label: `$(key) ${t('Your own keys')}`,
+        description: t('those you can sign and decrypt with'),
+        wanted: 'pairs',
+      },
+      {
+        label: `$(organization) ${t('All public keys')}`,
+        description: t('your whole keyring'),
+        wanted: 'all',
+      },
+      { label: `$(list-selection) ${t('Choose keys…')}`, description: t('from a list'), wanted: 'choose' },
     ];
-    const title = 'Copy public keys from your computer to this remote';
-    const picked = await vs.window.showQuickPick(items, { title, placeHolder: 'Which public keys?' });
+    const title = t('Copy public keys from your computer to this remote');
+    const picked = await vs.window.showQuickPick(items, { title, placeHolder: t('Which public keys?') });
     if (!picked) return;
-    const options = { location: vs.ProgressLocation.Notification, title: 'GPG Bridge: copying public keys…' };
+    const options = {
+      location: vs.ProgressLocation.Notification,
+      title: t('GPG Bridge: copying public keys…'),
+    };
     const result = await this.#sync(picked.wanted, (work) => vs.window.withProgress(options, work));
     if (!result) return;
-    const again = result.chosen?.length ? [ALWAYS_THESE] : [];
+    const always = t('Always Copy These');
+    const again = result.chosen?.length ? [always] : [];
     const text = `GPG Bridge: ${describeSync(result)}.`;
     // Not awaited: the message may stay for as long as the person likes.
     void vs.window.showInformationMessage(text, ...again).then((pressed) => {
-      if (pressed !== ALWAYS_THESE) return;
+      if (pressed !== always) return;
       const settings = vs.workspace.getConfiguration('gpgBridgeRequest');
       return settings.update(SETTING, result.chosen, vs.ConfigurationTarget.Global);
     });
@@ -89,21 +102,26 @@ export class KeySync {
   #setting(): KeyFilter {
     const value = this.options.vs.workspace.getConfiguration('gpgBridgeRequest').get<unknown>(SETTING);
     if (value === 'all' || value === 'none') return value;
-    return Array.isArray(value) ? value.map(String) : 'pairs';
+    if (Array.isArray(value)) return value.map(String);
+    if (value === 'pairs' || value === undefined) return 'pairs';
+    throw new BridgeError('SETTING_REFUSED', {
+      what: t('no public keys are copied'),
+      why: t(
+        'the setting gpgBridgeRequest.autoSyncPublicKeys is {0}, and not "pairs", "all", "none" or a list',
+        JSON.stringify(value),
+      ),
+      fix: t('Correct it in the settings of this remote.'),
+    });
   }
 }
 
 /** The result in words: `3 keys added, 1 unchanged`. */
 export function describeSync({ added, updated, unchanged }: SyncResult): string {
-  const parts = [
-    [added, 'added'],
-    [updated, 'updated'],
-    [unchanged, 'unchanged'],
-  ] as const;
-  const [first, ...rest] = parts.filter(([count]) => count > 0);
-  if (!first) return 'no public keys to copy';
-  const [count, word] = first;
-  return [`${count} ${count === 1 ? 'key' : 'keys'} ${word}`, ...rest.map(([n, w]) => `${n} ${w}`)].join(
-    ', ',
-  );
+  const parts: [count: number, words: string][] = [
+    [added, added === 1 ? t('1 key added') : t('{0} keys added', added)],
+    [updated, updated === 1 ? t('1 key updated') : t('{0} keys updated', updated)],
+    [unchanged, unchanged === 1 ? t('1 key unchanged') : t('{0} keys unchanged', unchanged)],
+  ];
+  const told = parts.filter(([count]) => count > 0).map(([, words]) => words);
+  return told.length > 0 ? told.join(', ') : t('no public keys to copy');
 }

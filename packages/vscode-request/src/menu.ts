@@ -1,77 +1,164 @@
-import { HOST_MENU, type HostMenuPage } from '@gpg-bridge/vscode-shared/contract';
+import {
+  HOST_MENU,
+  HOST_STOP,
+  type HostMenuPage,
+  type OwnKeysAnswer,
+} from '@gpg-bridge/vscode-shared/contract';
+import type { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
+import { t } from '@gpg-bridge/vscode-shared/l10n';
+import { describeOperation } from '@gpg-bridge/vscode-shared/recent-operations';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
-import { type Situation, viewOf } from './status.ts';
+import { type CureOptions, cureFor } from './cures.ts';
+import { type Situation, truthOf, viewOf } from './status.ts';
 
 /** What the menu of the status bar item offers. */
-export interface RemoteMenuOptions {
+export interface RemoteMenuOptions extends CureOptions {
   vs: Pick<VsCode, 'window' | 'commands'>;
   situation(): Situation;
-  start(options?: { takeover: boolean }): Promise<void>;
+  tryAgain(): Promise<void>;
   stop(): Promise<void>;
   syncKeys(): Promise<void>;
-  showLog(): void;
+  testSigning(): Promise<void>;
+  names: KeyNames;
+  ownKeys(): OwnKeysAnswer | undefined;
+  forgetOwnKeys(): void;
   /** Called after the person may have changed what is allowed. */
-  checkPermission(): Promise<void>;
+  look(): Promise<void>;
 }
 
 interface Item {
   label: string;
   description?: string;
   detail?: string;
-  run(): Promise<void> | void;
+  run(): unknown;
 }
 
 /** Opens the menu and does what the person picks. */
 export async function openRemoteMenu(options: RemoteMenuOptions): Promise<void> {
   const { vs } = options;
-  const view = viewOf(options.situation());
-  const title = view.tooltip.split('\n')[0] ?? '';
-  const placeHolder = view.tooltip.split('\n')[1] ?? '';
-  const picked = await vs.window.showQuickPick(itemsFor(options), { title, placeHolder });
+  const { title, detail } = viewOf(options.situation());
+  const picked = await vs.window.showQuickPick(itemsFor(options), { title, placeHolder: detail });
   await picked?.run();
 }
 
+/** What the person most likely wants comes first, since Enter takes it; what stops something comes last. */
 function itemsFor(options: RemoteMenuOptions): Item[] {
-  const { vs, situation, start, stop, syncKeys, showLog, checkPermission } = options;
-  const { wanted, error, role } = situation();
-  const hostPage = (page: HostMenuPage) => async () => {
-    await vs.commands.executeCommand(HOST_MENU, page);
-    await checkPermission();
-  };
-  const restart = async () => {
-    await stop();
-    await start();
-  };
-  const off: Item = {
-    label: '$(play) Start',
-    description: 'use the keys of your computer here',
-    run: () => start(),
-  };
-  const on: Item = {
-    label: '$(debug-stop) Stop',
-    description: role.is === 'owner' ? 'another window on this remote takes over, if there is one' : '',
-    run: stop,
-  };
-  const again: Item = { label: '$(refresh) Try again', description: 'start anew', run: restart };
-  const takeover: Item = {
-    label: '$(arrow-swap) Take the socket over',
-    description: 'from the forward that holds it',
-    run: async () => {
-      await stop();
-      await start({ takeover: true });
-    },
-  };
+  const { vs, situation, allow, start, syncKeys, testSigning, showLog } = options;
+  const present = situation();
+  const { permission, error } = truthOf(present);
+  const { kind } = viewOf(present);
+  const isOn = kind === 'idle' || kind === 'busy' || kind === 'waiting' || kind === 'shared';
+  const hostPage = (page: HostMenuPage) => () => openHostPage(options, page);
+  const first: Item[] = [];
+  if (kind === 'error') {
+    if (error) {
+      const cure = cureFor(error, options);
+      first.push({ label: `$(lightbulb) ${cure.label}`, description: t('mends it'), run: cure.run });
+    }
+    first.push({
+      label: `$(refresh) ${t('Try again')}`,
+      description: t('start anew'),
+      run: options.tryAgain,
+    });
+  } else if (kind === 'allow' || permission === 'refused') {
+    first.push(
+      {
+        label: `$(shield) ${t('Allow…')}`,
+        description: t('your computer asks you'),
+        run: allow,
+      },
+      {
+        label: `$(watch) ${t('Allow for a time…')}`,
+        description: t('it ends by itself'),
+        run: hostPage('allow-for'),
+      },
+    );
+  } else if (!isOn) {
+    first.push({
+      label: `$(play) ${t('Start…')}`,
+      description: t('use the keys of your computer here'),
+      run: start,
+    });
+  }
+  const uses: Item[] = isOn
+    ? [
+        {
+          label: `$(beaker) ${t('Test signing')}`,
+          description: t('each step, and what helps'),
+          run: testSigning,
+        },
+        {
+          label: `$(sync) ${t('Copy public keys here…')}`,
+          description: t('from your computer'),
+          run: syncKeys,
+        },
+      ]
+    : [];
+  const stops: Item[] =
+    isOn || kind === 'allow' || kind === 'error'
+      ? [
+          {
+            label: `$(debug-pause) ${t('Pause…')}`,
+            description: t('nothing is signed for any remote for a while'),
+            run: hostPage('pause'),
+          },
+          {
+            label: `$(debug-stop) ${t('Stop in this remote')}`,
+            description: t('in all its windows, until you start it again'),
+            run: options.stop,
+          },
+          {
+            label: `$(debug-stop) ${t('Stop on this computer')}`,
+            description: t('for all remotes, until you start it again'),
+            run: async () => {
+              await vs.commands.executeCommand(HOST_STOP, 'computer');
+              await options.look();
+            },
+          },
+        ]
+      : [];
   return [
-    ...(error ? [again] : []),
-    ...(error?.code === 'SOCKET_HELD_BY_FORWARD' ? [takeover] : []),
-    wanted ? on : off,
-    { label: '$(sync) Copy public keys here…', description: 'from your computer', run: syncKeys },
+    ...first,
+    ...uses,
     {
-      label: '$(history) Recent operations',
-      description: 'what your keys were used for',
-      run: hostPage('operations'),
+      label: `$(history) ${t('Recent operations')}`,
+      description: t('what your keys were used for'),
+      run: () => showOperations(options),
     },
-    { label: '$(shield) What is allowed', description: 'see and change it', run: hostPage('allowed') },
-    { label: '$(output) Show log', description: 'of this remote', run: showLog },
+    {
+      label: `$(list-unordered) ${t('What is allowed')}`,
+      description: t('see and change it'),
+      run: hostPage('allowed'),
+    },
+    { label: `$(output) ${t('Show log')}`, description: t('of this remote'), run: showLog },
+    ...stops,
   ];
+}
+
+async function openHostPage(options: RemoteMenuOptions, page: HostMenuPage): Promise<void> {
+  const { vs, ownKeys, forgetOwnKeys, look } = options;
+  const outcome = await vs.commands.executeCommand(HOST_MENU, page, ownKeys());
+  if (outcome === 'forget-own-keys') forgetOwnKeys();
+  await look();
+}
+
+/** What the keys were used for in this remote, through whichever window. */
+async function showOperations({ vs, situation, names, showLog }: RemoteMenuOptions): Promise<void> {
+  const { operations } = truthOf(situation());
+  if (operations.length === 0) {
+    void vs.window.showInformationMessage(
+      t('Your keys have not been used in this remote since its window was opened.'),
+    );
+    return;
+  }
+  const items = await Promise.all(
+    operations.map(async (operation) => ({
+      label: `${operation.outcome === 'ok' ? '$(check)' : '$(warning)'} ${describeOperation(operation)}`,
+      description: new Date(operation.startedAt).toLocaleTimeString(),
+      detail: operation.key ? ((await names.nameOf(operation.key)) ?? t('key {0}', operation.key)) : '',
+    })),
+  );
+  const title = t('What your keys were used for in this remote');
+  const placeHolder = t('Choose one to see the log');
+  if (await vs.window.showQuickPick(items, { title, placeHolder })) showLog();
 }

@@ -7,7 +7,8 @@ import { BoundSocket } from '@gpg-bridge/core/fs/bound-socket';
 import { lstatIdentitySync, type SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { type LogCallback, noLog } from '@gpg-bridge/core/log';
 import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
-import { ensureSocketDirectory } from '@gpg-bridge/core/remote/socket-directory';
+import { checkPathLength } from '@gpg-bridge/core/remote/keep-path';
+import { directoryUnusable, ensureSocketDirectory } from '@gpg-bridge/core/remote/socket-directory';
 
 /** Who holds a remote's gpg socket, as the holder itself says. */
 export interface OwnerInfo {
@@ -21,10 +22,19 @@ export interface OwnerInfo {
 export type OwnerLookup =
   | { found: 'nobody' }
   | { found: 'gone'; identity: SocketIdentity }
-  | { found: 'owner'; info: OwnerInfo; ended: Promise<void>; leave(): void };
+  | { found: 'owner'; info: OwnerInfo; ended: Promise<void>; leave(): void; peer: OwnerPeer };
+
+/** The line to the owner: it tells what is so, and can be asked for something. */
+export interface OwnerPeer {
+  /** Every line after the first; set it to hear them, those that came before included. */
+  onTold(listener: (told: unknown) => void): void;
+  ask(request: unknown): void;
+}
 
 /** What an owner says of itself is one line of JSON, and not longer than this. */
 const LONGEST_INFO = 4_096;
+/** Any other line: fifty operations are some ten thousand bytes. */
+const LONGEST_LINE = 256 * 1024;
 const BACKLOG = 64;
 const BACKLOG_RETRY_MS = 25;
 
@@ -35,12 +45,17 @@ export async function findOwner(path: string, timeoutMs: number): Promise<OwnerL
   const socket = await connect(path, timeoutMs);
   if (!socket) return { found: 'gone', identity };
   const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-  const info = await readOwnerInfo(socket, timeoutMs);
+  const lines = new LineReader(socket);
+  const info = parseOwnerInfo(await lines.first(timeoutMs));
   if (!info) {
     socket.destroy();
     return { found: 'gone', identity };
   }
-  return { found: 'owner', info, ended, leave: () => socket.destroy() };
+  const peer: OwnerPeer = {
+    onTold: (listener) => lines.onLine((line) => tellJson(line, listener)),
+    ask: (request) => void socket.write(`${JSON.stringify(request)}\n`),
+  };
+  return { found: 'owner', info, ended, leave: () => socket.destroy(), peer };
 }
 
 /** Undefined when nobody listens, or the listener has not accepted in time. */
@@ -83,32 +98,77 @@ function isSocket(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isSocket() ?? true;
 }
 
-function readOwnerInfo(socket: Socket, timeoutMs: number): Promise<OwnerInfo | undefined> {
-  return new Promise((resolve) => {
-    let line = '';
-    const timer = setTimeout(resolve, timeoutMs, undefined);
-    const done = (info: OwnerInfo | undefined) => {
-      clearTimeout(timer);
-      resolve(info);
-    };
+/** The lines of a socket, from its first on; one that is too long ends the connection. */
+class LineReader {
+  #text = '';
+  #waiting: string[] = [];
+  #listener: ((line: string) => void) | undefined;
+  #limit = LONGEST_INFO;
+
+  constructor(private readonly socket: Socket) {
     // The listener is never removed: a socket that is not read does not notice its end.
-    socket.setEncoding('utf8').on('data', (text: string) => {
-      if (line.length > LONGEST_INFO || line.includes('\n')) return;
-      line += text;
-      if (line.includes('\n')) done(parseOwnerInfo(line));
-      else if (line.length > LONGEST_INFO) done(undefined);
+    socket.setEncoding('utf8').on('data', (text: string) => this.#take(text));
+  }
+
+  /** The first line; undefined if it does not come in time, or is none. */
+  first(timeoutMs: number): Promise<string | undefined> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs, undefined);
+      const done = (line: string | undefined) => {
+        clearTimeout(timer);
+        this.#listener = undefined;
+        this.#limit = LONGEST_LINE;
+        resolve(line);
+      };
+      this.socket.once('close', () => done(undefined));
+      this.#listener = done;
     });
-    socket.once('close', () => done(undefined));
-  });
+  }
+
+  onLine(listener: (line: string) => void): void {
+    this.#listener = listener;
+    for (const line of this.#waiting.splice(0)) listener(line);
+  }
+
+  #take(text: string): void {
+    this.#text += text;
+    for (let end: number; (end = this.#text.indexOf('\n')) >= 0; ) {
+      const line = this.#text.slice(0, end);
+      this.#text = this.#text.slice(end + 1);
+      if (this.#listener) this.#listener(line);
+      else this.#waiting = [...this.#waiting.slice(-1), line];
+    }
+    if (this.#text.length > this.#limit) this.socket.destroy();
+  }
 }
 
-function parseOwnerInfo(line: string): OwnerInfo | undefined {
+function tellJson(line: string, listener: (told: unknown) => void): void {
+  let told: unknown;
+  try {
+    told = JSON.parse(line);
+  } catch {
+    return; // of another version, or no window of ours
+  }
+  listener(told);
+}
+
+function parseOwnerInfo(line: string | undefined): OwnerInfo | undefined {
+  if (line === undefined) return undefined;
   try {
     const { version, pid, window } = JSON.parse(line) as Partial<OwnerInfo>;
     return { version: String(version), pid: Number(pid), window: String(window) };
   } catch {
     return undefined;
   }
+}
+
+/** What the owner's end does with those who connect. */
+export interface OwnerSocketOptions {
+  info: OwnerInfo;
+  /** What is so now, for somebody who has just come. */
+  told(): unknown;
+  onAsked(request: unknown): void;
+  log?: LogCallback | undefined;
 }
 
 /** The owner's end: tells everybody who connects who it is, and keeps the connection until it lets go. */
@@ -124,12 +184,13 @@ export class OwnerSocket {
   /** Takes the place that was found empty or abandoned; undefined if somebody else was faster. */
   static async claim(
     path: string,
-    info: OwnerInfo,
     finding: Exclude<OwnerLookup, { found: 'owner' }>,
-    log: LogCallback = noLog,
+    { info, told, onAsked, log = noLog }: OwnerSocketOptions,
   ): Promise<OwnerSocket | undefined> {
     const peers = new Set<Socket>();
-    await ensureSocketDirectory(new DirectOperations(), dirname(path), log);
+    const operations = new DirectOperations();
+    checkPathLength(path, operations.facts.system);
+    await ensureSocketDirectory(operations, dirname(path), log);
     const bound = await BoundSocket.bind(path, {
       backlog: BACKLOG,
       allowHalfOpen: false,
@@ -137,8 +198,11 @@ export class OwnerSocket {
       onConnection: (socket) => {
         peers.add(socket);
         socket.on('error', () => {}).on('close', () => peers.delete(socket));
-        socket.resume().write(`${JSON.stringify(info)}\n`);
+        new LineReader(socket).onLine((line) => tellJson(line, onAsked));
+        socket.write(`${JSON.stringify(info)}\n${JSON.stringify(told())}\n`);
       },
+    }).catch((error: unknown) => {
+      throw directoryUnusable(dirname(path), error);
     });
     const placed = finding.found === 'gone' ? bound.replace(finding.identity) : bound.placeIfFree();
     if (placed) return new OwnerSocket(bound, peers);
@@ -149,6 +213,12 @@ export class OwnerSocket {
   /** Whether others who look for the owner still find this one. */
   holdsPlace(): boolean {
     return this.#bound.holdsPlace();
+  }
+
+  /** Tells everybody who is connected what is so now. */
+  tell(told: unknown): void {
+    const line = `${JSON.stringify(told)}\n`;
+    for (const peer of this.#peers) peer.write(line);
   }
 
   /** Lets go; those who stayed connected notice at once. */

@@ -25,6 +25,9 @@ class FakeWindow {
   readonly roles: Role['is'][] = [];
   role: Role = { is: 'out' };
   holds = false;
+  allowed = true;
+  /** What the owner said last. */
+  heard: unknown;
   /** What the host does with a ping. */
   ping: () => Promise<unknown> = async () => {};
   readonly running: Promise<void>;
@@ -48,6 +51,13 @@ class FakeWindow {
         events.push(`${name} lets go`);
         this.holds = false;
       },
+      told: () => ({ from: name }),
+      onTold: (told) => {
+        this.heard = told;
+        this.#changed.resolve();
+        this.#changed = deferred();
+      },
+      isAllowed: () => this.allowed,
       onRole: (role) => {
         this.role = role;
         this.roles.push(role.is);
@@ -66,6 +76,10 @@ class FakeWindow {
 
   async until(role: Role['is']): Promise<void> {
     while (this.role.is !== role) await this.#changed.promise;
+  }
+
+  async hears(told: unknown): Promise<void> {
+    while (JSON.stringify(this.heard) !== JSON.stringify(told)) await this.#changed.promise;
   }
 }
 
@@ -99,6 +113,58 @@ describe('Ownership', () => {
       owner: { version: '0.1.0', pid: process.pid, window: 'one' },
     });
     expect(two.holds).toBe(false);
+  });
+
+  it('tells those who share what is so, at once and when it changes', async () => {
+    const { path } = await setUp();
+    let sessions = 0;
+    const one = new FakeWindow('one', path, [], { told: () => ({ sessions }) });
+    await one.until('owner');
+    const two = new FakeWindow('two', path);
+    await two.hears({ sessions: 0 });
+    sessions = 1;
+    one.ownership.tell();
+    await two.hears({ sessions: 1 });
+  });
+
+  it('hands on that an operation is to be broken off', async () => {
+    const { path } = await setUp();
+    const cancelled = deferred<string>();
+    const one = new FakeWindow('one', path, [], { onCancel: cancelled.resolve });
+    await one.until('owner');
+    const two = new FakeWindow('two', path);
+    await two.until('sharing');
+    two.ownership.askToCancel('s1');
+    expect(await cancelled.promise).toBe('s1');
+  });
+
+  it('lets a window that may use the keys have the socket of one that may not', async () => {
+    const { path } = await setUp();
+    const one = new FakeWindow('one', path);
+    one.allowed = false;
+    await one.until('owner');
+    const two = new FakeWindow('two', path);
+    await two.until('sharing');
+    const three = new FakeWindow('three', path);
+    three.allowed = false;
+    await three.until('sharing');
+    two.ownership.askToLetGo();
+    await two.until('owner');
+    await one.until('sharing');
+    expect(three.holds).toBe(false);
+    // One that may use them keeps it.
+    one.ownership.askToLetGo();
+    await one.hears({ from: 'two' });
+    expect(two.holds).toBe(true);
+  });
+
+  it('says so when its path is too long, and when its directory can not be written', async () => {
+    const { dir } = await setUp();
+    const long = new FakeWindow('one', join(dir, 'x'.repeat(120)));
+    await expect(long.running).rejects.toThrow(expect.objectContaining({ code: 'SOCKET_PATH_TOO_LONG' }));
+    await writeFile(join(dir, 'file'), '');
+    const none = new FakeWindow('one', join(dir, 'file', 'S.gpg-bridge'));
+    await expect(none.running).rejects.toThrow(expect.objectContaining({ code: 'SOCKET_DIR_UNUSABLE' }));
   });
 
   it('hands over to one of several when the owner stops, after it let go', async () => {

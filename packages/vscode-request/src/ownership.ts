@@ -1,6 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type LogCallback, noLog } from '@gpg-bridge/core/log';
 import { Heartbeat } from './heartbeat.ts';
-import { findOwner, type OwnerInfo, OwnerSocket } from './owner-socket.ts';
+import { findOwner, type OwnerInfo, type OwnerPeer, OwnerSocket } from './owner-socket.ts';
 
 /**
  * How a window stands to the remote's gpg socket: it holds it, another window does, its way to the host
@@ -20,6 +21,14 @@ export interface OwnershipOptions {
   /** Lets go of the gpg socket. */
   letGo(): Promise<void>;
   onRole(role: Role): void;
+  /** What is so, for the other windows. */
+  told?(): unknown;
+  /** What the owner says is so. */
+  onTold?(told: unknown): void;
+  /** A window that shares the socket wants an operation broken off. */
+  onCancel?(sessionId: string): void;
+  /** Whether this window is allowed to use the keys: one that is comes before one that is not. */
+  isAllowed?(): boolean;
   log?: LogCallback;
   pingEveryMs?: number;
   pingDeadlineMs?: number;
@@ -29,6 +38,9 @@ export interface OwnershipOptions {
 const PING_EVERY_MS = 10_000;
 const PING_DEADLINE_MS = 5_000;
 const INFO_TIMEOUT_MS = 5_000;
+/** How long a window that may not use the keys leaves a free place to one that may. */
+const YIELD_MS = 500;
+const LET_GO = 'let-go';
 
 /**
  * Makes sure that one window with a working way to the host holds a remote's gpg socket: whoever finds
@@ -40,6 +52,9 @@ export class Ownership {
   readonly #heartbeat: Heartbeat;
   readonly #stop = new AbortController();
   #running: Promise<void> | undefined;
+  #socket: OwnerSocket | undefined;
+  #owner: OwnerPeer | undefined;
+  #yield = new AbortController();
 
   constructor(options: OwnershipOptions) {
     this.#options = options;
@@ -63,8 +78,29 @@ export class Ownership {
     await this.#running?.catch(() => {});
   }
 
+  /** Tells the other windows what is so now, if this one holds the socket. */
+  tell(): void {
+    this.#socket?.tell(this.#options.told?.());
+  }
+
+  /** Asks a window that holds the socket but may not use the keys to leave it to this one. */
+  askToLetGo(): void {
+    this.#owner?.ask(LET_GO);
+  }
+
+  /** Asks the window that holds the socket to break an operation off. */
+  askToCancel(sessionId: string): void {
+    this.#owner?.ask({ cancel: sessionId });
+  }
+
   async #run(signal: AbortSignal): Promise<void> {
-    const { path, info, onRole, infoTimeoutMs = INFO_TIMEOUT_MS } = this.#options;
+    const { path, info, onRole, onTold, infoTimeoutMs = INFO_TIMEOUT_MS } = this.#options;
+    const socketOptions = {
+      info,
+      told: () => this.#options.told?.(),
+      onAsked: (request: unknown) => this.#onAsked(request),
+      log: this.#log,
+    };
     while (!signal.aborted) {
       if (!(await this.#heartbeat.isAlive(signal))) {
         if (signal.aborted) return;
@@ -79,19 +115,44 @@ export class Ownership {
           `another window (${finding.info.window}, pid ${finding.info.pid}) holds the gpg socket`,
           'info',
         );
+        this.#owner = finding.peer;
+        finding.peer.onTold((told) => onTold?.(told));
         await untilEnd(finding.ended, signal);
+        this.#owner = undefined;
         finding.leave();
+        await this.#yieldPlace(signal);
         continue;
       }
-      const socket = signal.aborted ? undefined : await OwnerSocket.claim(path, info, finding, this.#log);
-      if (socket) await this.#own(socket, signal);
+      const socket = signal.aborted ? undefined : await OwnerSocket.claim(path, finding, socketOptions);
+      if (!socket) continue;
+      this.#yield = new AbortController();
+      const yielding = this.#yield.signal;
+      await this.#own(socket, AbortSignal.any([signal, yielding]));
+      if (yielding.aborted) await this.#yieldPlace(signal);
     }
+  }
+
+  #onAsked(request: unknown): void {
+    if (request === LET_GO) {
+      if (!this.#isAllowed()) this.#yield.abort();
+    } else if (typeof request === 'object' && request !== null && 'cancel' in request) {
+      this.#options.onCancel?.(String(request.cancel));
+    }
+  }
+
+  #isAllowed(): boolean {
+    return this.#options.isAllowed?.() ?? true;
+  }
+
+  async #yieldPlace(signal: AbortSignal): Promise<void> {
+    if (!this.#isAllowed()) await delay(YIELD_MS, undefined, { signal }).catch(() => {});
   }
 
   async #own(socket: OwnerSocket, signal: AbortSignal): Promise<void> {
     const { take, letGo, onRole } = this.#options;
     try {
       await take();
+      this.#socket = socket;
       onRole({ is: 'owner' });
       const end = await this.#heartbeat.untilDead(signal, () => socket.holdsPlace());
       if (end === 'dead') {
@@ -102,6 +163,7 @@ export class Ownership {
       }
       await letGo();
     } finally {
+      this.#socket = undefined;
       // Last, so that the next owner finds the gpg socket free.
       socket.close();
     }

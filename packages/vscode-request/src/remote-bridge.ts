@@ -1,14 +1,20 @@
 import { dirname, join } from 'node:path';
-import { type BridgeError, type ErrorCode, toBridgeError } from '@gpg-bridge/core/errors';
-import { listDir } from '@gpg-bridge/core/gnupg/gpgconf';
+import type { Operation } from '@gpg-bridge/core/assuan/operation';
+import { BridgeError, type ErrorCode, toBridgeError } from '@gpg-bridge/core/errors';
+import { lstatIdentitySync, sameIdentity } from '@gpg-bridge/core/fs/socket-identity';
+import { killAgent, listDir } from '@gpg-bridge/core/gnupg/gpgconf';
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { hasPrivateKeys } from '@gpg-bridge/core/remote/keyring';
 import { type RequestProxyInstance, startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
-import type { Host } from './host.ts';
+import type { CheckPurpose, HostFacts, OwnKeysAnswer, Permission } from '@gpg-bridge/vscode-shared/contract';
+import { t } from '@gpg-bridge/vscode-shared/l10n';
+import type { WaitingUse } from '@gpg-bridge/vscode-shared/private-key-watch';
+import { RecentOperations } from '@gpg-bridge/vscode-shared/recent-operations';
+import { type Host, isFromHost, problemOf } from './host.ts';
 import { Ownership, type OwnershipOptions, type Role } from './ownership.ts';
-import type { Situation } from './status.ts';
+import type { ShownError, Situation, Truth } from './status.ts';
 
 /** What the bridge of one window needs. */
 export interface RemoteBridgeOptions {
@@ -18,37 +24,61 @@ export interface RemoteBridgeOptions {
   windowName(): string;
   gnupg(): GnupgOptions;
   log: LogCallback;
-  /** Whether the remote's own private keys may become unusable while the bridge is up. */
-  mayHideOwnKeys(): Promise<boolean>;
+  /** What the person answered about private keys of the remote's own. */
+  ownKeys(): OwnKeysAnswer | undefined;
+  /** Asks them; undefined when they gave no answer. */
+  askAboutOwnKeys(): Promise<OwnKeysAnswer | undefined>;
   onSituation(situation: Situation): void;
   /** A failure that the person has not been told of yet; `automatic` if nobody had asked for anything. */
   onError(error: BridgeError, automatic: boolean): void;
-  /** This window has taken the gpg socket. */
-  onOwner(): void;
-  timing?: Pick<OwnershipOptions, 'pingEveryMs' | 'pingDeadlineMs' | 'infoTimeoutMs'>;
+  /** This window serves the gpg socket, and is allowed to: what makes signing work is due. */
+  onServing(): Promise<void>;
+  timing?: Pick<OwnershipOptions, 'pingEveryMs' | 'pingDeadlineMs' | 'infoTimeoutMs'> & { retryMs?: number };
 }
 
 /** The first session waits for the person's consent. A carrier that died is noticed by ownership's pings. */
 const CARRIER_TIMEOUT_MS = 10 * 60_000;
 
+/** What went wrong is tried again after this time, and after twice as long each time up to the longest. */
+const RETRY_MS = 3_000;
+const LONGEST_RETRY_MS = 30_000;
+/** How long the window that holds the socket has to learn what this one knows already. */
+const TAKE_OVER_MS = 500;
+
 /** Errors that say what the person decided. */
-const DECISIONS: ReadonlySet<ErrorCode> = new Set(['CONSENT_DENIED', 'HOST_TURNED_OFF']);
+const DECISIONS: ReadonlySet<ErrorCode> = new Set(['CONSENT_DENIED', 'CONSENT_REQUIRED', 'HOST_TURNED_OFF']);
 
 const OWNER_SOCKET = 'S.gpg-bridge';
+
+/** Where an error comes from: it goes away when that works again. */
+type ErrorOrigin = 'start' | 'host' | 'keys';
+const ORIGINS: readonly ErrorOrigin[] = ['start', 'host', 'keys'];
+
+/** What is so before anything is known. */
+const NOTHING: Truth = { permission: 'undecided', sessions: 0, waiting: [], operations: [] };
+
+/** The remote's own agent is in the way, and stays there until the person has allowed something else. */
+class OwnAgentInPlace extends Error {}
 
 /** The remote's side in one window: shares the gpg socket with other windows and serves it when it is ours. */
 export class RemoteBridge {
   readonly #options: RemoteBridgeOptions;
+  readonly #operations = new RecentOperations();
+  readonly #errors = new Map<ErrorOrigin, BridgeError>();
   #situation: Situation = {
     wanted: false,
     role: { is: 'out' },
-    sessions: 0,
-    waiting: 0,
-    permission: 'undecided',
+    own: NOTHING,
   };
-  #told: string | undefined;
+  /** What the person was told last, after something they did and otherwise. */
+  #told: { asked?: string | undefined; automatic?: string | undefined } = {};
   #ownership: Ownership | undefined;
   #proxy: RequestProxyInstance | undefined;
+  /** Started for this period of owning and being allowed. */
+  #serving = false;
+  #retry: NodeJS.Timeout | undefined;
+  #takeOver: NodeJS.Timeout | undefined;
+  #failures = 0;
   #last: Promise<void> = Promise.resolve();
 
   constructor(options: RemoteBridgeOptions) {
@@ -62,89 +92,189 @@ export class RemoteBridge {
 
   /** Starts, and returns when this window has a role or can't have one. */
   start({ takeover = false, automatic = false } = {}): Promise<void> {
+    clearTimeout(this.#retry);
     return this.#inTurn(async () => {
       if (this.#ownership) return;
-      this.#update({ wanted: true, error: undefined, offReason: undefined });
+      this.#update({ wanted: true, ownKeys: undefined });
       try {
-        await this.#start(takeover);
+        await this.#start(takeover, automatic);
+        this.#failures = 0;
+        this.#clear('start');
       } catch (error) {
-        this.fail(error, automatic);
+        this.fail(onThisSide(error), 'start', automatic);
+        this.#tryAgain();
       }
     });
   }
 
   /** Ends every session, gives the socket to another window if there is one, and returns when that is done. */
   stop(): Promise<void> {
+    clearTimeout(this.#retry);
+    clearTimeout(this.#takeOver);
     return this.#inTurn(async () => {
-      await this.#ownership?.stop();
-      this.#ownership = undefined;
-      this.#update({ wanted: false, error: undefined, offReason: undefined, sessions: 0 });
+      await this.#letGo();
+      this.#errors.clear();
+      this.#update({ wanted: false, ownKeys: undefined });
+      this.#updateOwn({ error: undefined });
     });
   }
 
+  /** Stops and starts anew. */
+  async restart(options: { takeover?: boolean; automatic?: boolean } = {}): Promise<void> {
+    await this.stop();
+    await this.start(options);
+  }
+
+  /** Has the person asked on their computer, and goes on with what they answer. */
+  async allow(purpose: CheckPurpose = 'person-asks'): Promise<void> {
+    try {
+      this.#learn(await this.#options.host.check(purpose));
+    } catch (error) {
+      this.fail(error, 'host');
+      return;
+    }
+    if (!this.#ownership && this.#situation.own.permission === 'allowed') await this.start();
+  }
+
+  /** Asks the host what is so. */
+  async look(): Promise<void> {
+    await this.#ping().catch(() => {}); // a host that does not answer is noticed by ownership
+  }
+
   /** Counts an operation that waits for the person; the returned function counts it out again. */
-  startWaiting(): () => void {
-    this.#update({ waiting: this.#situation.waiting + 1 });
-    return () => this.#update({ waiting: this.#situation.waiting - 1 });
+  startWaiting(use: WaitingUse): () => void {
+    this.#updateOwn({ waiting: [...this.#situation.own.waiting, use] });
+    return () => this.#updateOwn({ waiting: this.#situation.own.waiting.filter((other) => other !== use) });
+  }
+
+  /** Breaks off an operation that waits for the person, through the window that holds the socket. */
+  cancel(sessionId: string): void {
+    this.#ownership?.askToCancel(sessionId);
+  }
+
+  /** Remembers what the keys were used for; returns whether that was a private key. */
+  addOperation(operation: Operation): boolean {
+    if (!this.#operations.add(operation)) return false;
+    this.#updateOwn({ operations: [...this.#operations.list()] });
+    return true;
   }
 
   /** Shows an error until something works again, and tells the person once. */
-  fail(error: unknown, automatic = false): void {
-    const failure = toBridgeError(error, 'GPG Bridge failed');
+  fail(error: unknown, origin: ErrorOrigin, automatic = false): void {
+    const failure = toBridgeError(error, t('GPG Bridge failed'));
     // What the person decided is not an error; the status says what they decided.
-    if (DECISIONS.has(failure.code)) void this.checkPermission();
-    else this.#update({ error: failure });
-    if (this.#told === failure.message) return;
-    if (!automatic) this.#told = failure.message;
+    if (DECISIONS.has(failure.code)) void this.look();
+    else {
+      this.#errors.set(origin, failure);
+      this.#showErrors();
+    }
+    const occasion = automatic ? 'automatic' : 'asked';
+    if (this.#told[occasion] === failure.message) return;
+    this.#told[occasion] = failure.message;
     this.#options.log(failure.message, 'warn');
     this.#options.onError(failure, automatic);
   }
 
-  /** Clears an error that is shown, after something worked again. */
-  recover(): void {
-    this.#told = undefined;
-    if (this.#situation.error) this.#update({ error: undefined });
-    if (this.#situation.permission !== 'allowed') void this.checkPermission();
-  }
-
-  /** Asks the host what this remote may do. */
-  async checkPermission(): Promise<void> {
-    await this.#ping().catch(() => {}); // a host that does not answer is noticed by ownership
+  /** Clears an error of the key sync, after that worked. */
+  keysSynced(): void {
+    this.#clear('keys');
   }
 
   async #ping(): Promise<void> {
-    const permission = await this.#options.host.ping();
-    if (permission !== this.#situation.permission) this.#update({ permission });
+    this.#learn(await this.#options.host.check());
   }
 
-  async #start(takeover: boolean): Promise<void> {
-    const { host, version, log, mayHideOwnKeys, windowName, timing } = this.#options;
-    const gnupg = this.#options.gnupg();
-    const { sockets: hostSockets, permission } = await host.meet(version);
-    this.#update({ permission });
-    if ((await hasPrivateKeys(new DirectOperations(gnupg))) && !(await mayHideOwnKeys())) {
-      this.#update({ wanted: false, offReason: 'You chose to keep using the private keys of this remote.' });
+  /** Takes in what the host says, and does what follows from it. */
+  #learn(facts: HostFacts): void {
+    const former = this.#situation.own.permission;
+    const { permission, until } = facts;
+    const problem = problemOf(facts);
+    if (problem) {
+      if (this.#errors.get('host')?.message !== problem.message) this.fail(problem, 'host', true);
+    } else this.#clear('host');
+    if (permission !== former || until !== this.#situation.own.until) this.#updateOwn({ permission, until });
+    this.#follow(former, facts);
+  }
+
+  #follow(former: Permission, facts: HostFacts): void {
+    const { permission } = facts;
+    const { role } = this.#situation;
+    if (permission === 'off') {
+      if (this.#ownership) void this.#inTurn(() => this.#letGo());
+    } else if (former === 'off' && !this.#ownership) void this.start({ automatic: true });
+    else if (permission === 'allowed' && this.#situation.heldBack) void this.start({ automatic: true });
+    if (permission !== 'allowed' || facts.problem !== undefined) this.#serving = false;
+    else if (role.is === 'owner') this.#serve(facts);
+    else if (role.is === 'sharing') this.#takeOverSoon();
+  }
+
+  /** A window that may use the keys takes over from one that may not; that one may be about to learn that it may. */
+  #takeOverSoon(): void {
+    clearTimeout(this.#takeOver);
+    this.#takeOver = setTimeout(() => {
+      const { role, own, shared } = this.#situation;
+      if (role.is !== 'sharing' || own.permission !== 'allowed') return;
+      if (shared && shared.permission !== 'allowed') this.#ownership?.askToLetGo();
+    }, TAKE_OVER_MS).unref();
+  }
+
+  /** Whatever led to it: once this window holds the socket and is allowed, signing is made to work. */
+  #serve({ sockets }: HostFacts): void {
+    if (this.#serving || !this.#proxy) return;
+    this.#serving = true;
+    const here = lstatIdentitySync(this.#proxy.socketPath);
+    // Before it was allowed this remote could not know the host's own sockets.
+    if (here && sockets?.some((socket) => sameIdentity(socket, here))) {
+      void this.#inTurn(() => this.#letGo());
+      this.fail(isHostsOwn(this.#proxy.socketPath), 'start', true);
       return;
     }
+    this.#updateOwn({ preparing: true });
+    this.#options
+      .onServing()
+      .then(
+        () => this.#clear('keys'),
+        (error: unknown) => this.fail(error, 'keys', true),
+      )
+      .finally(() => this.#updateOwn({ preparing: false }));
+  }
+
+  async #start(takeover: boolean, automatic: boolean): Promise<void> {
+    const { host, version, log, windowName, timing } = this.#options;
+    const gnupg = this.#options.gnupg();
+    this.#update({ heldBack: false });
+    const facts = await host.meet();
+    this.#learn(facts);
+    if (facts.permission === 'off') return;
+    if (!(await this.#mayHideOwnKeys(gnupg, automatic))) return;
     const socketPath = await listDir('agent-socket', gnupg);
     const take = async () => {
       this.#proxy = await startRequestProxy(
         {
           ...gnupg,
           logCallback: log,
-          hostSockets,
+          hostSockets: facts.sockets ?? [],
           takeover,
           carrierTimeoutMs: CARRIER_TIMEOUT_MS,
-          onSessionsChanged: (sessions) => this.#update({ sessions }),
+          onSessionsChanged: (sessions) => this.#updateOwn({ sessions }),
         },
-        { commandExecutor: this.#reportingExecutor(), getSocketPath: async () => socketPath },
+        {
+          commandExecutor: this.#reportingExecutor(),
+          getSocketPath: async () => socketPath,
+          stopOwnAgent: async () => {
+            if (this.#situation.own.permission !== 'allowed')
+              throw new OwnAgentInPlace('you have not allowed the keys of your computer here yet');
+            await killAgent(gnupg);
+          },
+        },
       );
       log(`listening on ${this.#proxy.socketPath}`, 'info');
     };
     const letGo = async () => {
       await this.#proxy?.stop();
       this.#proxy = undefined;
-      this.#update({ sessions: 0 });
+      this.#serving = false;
+      this.#updateOwn({ sessions: 0, waiting: [] });
     };
     const ownership = new Ownership({
       path: join(dirname(socketPath), OWNER_SOCKET),
@@ -153,11 +283,32 @@ export class RemoteBridge {
       take,
       letGo,
       onRole: (role) => this.#enter(role),
+      told: () => this.#situation.own,
+      onTold: (told) => this.#hear(told),
+      onCancel: (sessionId) => void host.disconnectAgent(sessionId).catch(() => {}), // it may have ended
+      isAllowed: () => this.#situation.own.permission === 'allowed',
       log,
       ...timing,
     });
     this.#ownership = ownership;
-    await this.#firstRole(ownership);
+    try {
+      await this.#firstRole(ownership);
+    } catch (error) {
+      if (!(error instanceof BridgeError) || !(error.cause instanceof OwnAgentInPlace)) throw error;
+      this.#update({ heldBack: true });
+      log('the gpg-agent of this remote keeps its place until you allow the keys of your computer', 'info');
+    }
+  }
+
+  /** Whether nothing speaks against taking the place of the remote's own agent. */
+  async #mayHideOwnKeys(gnupg: GnupgOptions, automatic: boolean): Promise<boolean> {
+    const { ownKeys, askAboutOwnKeys } = this.#options;
+    if (!(await hasPrivateKeys(new DirectOperations(gnupg)))) return true;
+    const known = ownKeys();
+    const answer = known === 'set-aside' || automatic ? known : await askAboutOwnKeys();
+    if (answer === 'set-aside') return true;
+    this.#update({ ownKeys: answer === 'keep' ? 'keep' : 'undecided' });
+    return false;
   }
 
   /** Returns when the window has its first role; rejects with what kept it from one. */
@@ -173,18 +324,46 @@ export class RemoteBridge {
       throw error;
     }
     ended.catch((error: unknown) => {
-      if (this.#ownership === ownership) this.#ownership = undefined;
-      this.fail(error);
+      if (this.#ownership !== ownership) return;
+      this.#ownership = undefined;
+      if (error instanceof BridgeError && error.cause instanceof OwnAgentInPlace) {
+        this.#update({ heldBack: true });
+        return;
+      }
+      this.fail(error, 'start');
+      this.#tryAgain();
     });
   }
 
   #onFirstRole = () => {};
 
   #enter(role: Role): void {
-    this.#update({ role });
+    this.#update(role.is === 'sharing' ? { role } : { role, shared: undefined });
     if (role.is === 'out') return;
     this.#onFirstRole();
-    if (role.is === 'owner') this.#options.onOwner();
+    if (role.is === 'owner') void this.look();
+  }
+
+  /** Takes in what the window that holds the socket says is so. */
+  #hear(told: unknown): void {
+    if (typeof told !== 'object' || told === null || !('permission' in told)) return;
+    this.#update({ shared: { ...NOTHING, ...(told as Partial<Truth>) } });
+    this.#takeOverSoon();
+  }
+
+  async #letGo(): Promise<void> {
+    this.#update({ heldBack: false });
+    await this.#ownership?.stop();
+    this.#ownership = undefined;
+  }
+
+  #tryAgain(): void {
+    const { retryMs = RETRY_MS } = this.#options.timing ?? {};
+    const pause = Math.min(retryMs * 2 ** this.#failures++, LONGEST_RETRY_MS);
+    clearTimeout(this.#retry);
+    this.#retry = setTimeout(() => {
+      if (this.#situation.wanted) void this.start({ automatic: true });
+    }, pause).unref();
   }
 
   /** The host's commands; a session that opens or fails to open updates the status. */
@@ -194,16 +373,34 @@ export class RemoteBridge {
       connectAgent: async () => {
         try {
           const session = await host.connectAgent();
-          this.recover();
+          this.#told = {};
+          this.#clear('host');
+          if (this.#situation.own.permission !== 'allowed') void this.look();
           return session;
         } catch (error) {
-          this.fail(error);
+          this.fail(error, 'host');
           throw error;
         }
       },
       sendCommands: (sessionId: string, block: string) => host.sendCommands(sessionId, block),
       disconnectAgent: (sessionId: string) => host.disconnectAgent(sessionId),
     };
+  }
+
+  #clear(origin: ErrorOrigin): void {
+    if (!this.#errors.delete(origin)) return;
+    this.#told = {};
+    this.#showErrors();
+  }
+
+  #showErrors(): void {
+    const error = ORIGINS.map((origin) => this.#errors.get(origin)).find(Boolean);
+    this.#updateOwn({ error: error && shown(error) });
+  }
+
+  #updateOwn(change: Partial<Truth>): void {
+    this.#update({ own: { ...this.#situation.own, ...change } });
+    this.#ownership?.tell();
   }
 
   #update(change: Partial<Situation>): void {
@@ -217,4 +414,41 @@ export class RemoteBridge {
     this.#last = done.catch(() => {});
     return done;
   }
+}
+
+function shown(error: BridgeError): ShownError {
+  return { code: error.code, message: error.message, side: isFromHost(error) ? 'host' : 'remote' };
+}
+
+/** Says which of the two computers has no gpg and which of the two settings helps; no words of the command line. */
+function onThisSide(error: unknown): unknown {
+  if (!(error instanceof BridgeError) || isFromHost(error)) return error;
+  const { code, what, why } = error;
+  switch (code) {
+    case 'GPGCONF_MISSING':
+    case 'GPG_MISSING':
+      return new BridgeError(code, {
+        what: t('this remote has no GnuPG'),
+        why,
+        fix: t('Install GnuPG in this remote, or correct its setting gpgBridgeRequest.gpgBinDir.'),
+        cause: error,
+      });
+    case 'SOCKET_HELD_BY_FORWARD':
+      return new BridgeError(code, {
+        what,
+        why,
+        fix: t('Try to sign; if that fails, choose "Take over" in the GPG Bridge menu.'),
+        cause: error,
+      });
+    default:
+      return error;
+  }
+}
+
+function isHostsOwn(path: string): BridgeError {
+  return new BridgeError('SOCKET_IS_HOST_AGENT', {
+    what: t("can't listen on {0}", path),
+    why: t('it leads to the agent of your computer itself'),
+    fix: t('No bridge is needed here: programs already talk to that agent.'),
+  });
 }

@@ -1,43 +1,48 @@
-import { BridgeError } from '@gpg-bridge/core/errors';
 import { describe, expect, it } from 'vitest';
-import { type Situation, viewOf } from './status.ts';
+import { type Situation, type Truth, viewOf } from './status.ts';
 
-const READY: Situation = {
-  wanted: true,
-  role: { is: 'owner' },
-  sessions: 0,
-  waiting: 0,
-  permission: 'allowed',
+const ALLOWED: Truth = { permission: 'allowed', sessions: 0, waiting: [], operations: [] };
+const READY: Situation = { wanted: true, role: { is: 'owner' }, own: ALLOWED };
+const SHARING: Situation['role'] = {
+  is: 'sharing',
+  owner: { version: '0.1.0', pid: 7, window: 'docs' },
 };
-const OTHER = { version: '0.1.0', pid: 7, window: 'docs' };
-const ERROR = new BridgeError('GPGCONF_MISSING', {
-  what: "can't find gpgconf",
-  why: 'no such file',
-  fix: 'Install it.',
-});
+const WAITING = [{ sessionId: 's', purpose: 'a signature' }];
+const ERROR: Truth['error'] = {
+  code: 'GPGCONF_MISSING',
+  message: "can't find gpgconf: no such file. Install it.",
+  side: 'remote',
+};
 
 describe('viewOf', () => {
-  it.each<[string, Partial<Situation>, string, string]>([
-    ['idle', {}, '$(key) GPG: ready', 'can be used here'],
-    ['busy', { sessions: 1 }, '$(sync~spin) GPG: busy', 'A program here'],
-    ['busy', { sessions: 3 }, '$(sync~spin) GPG: busy', '3 programs'],
-    ['busy', { role: { is: 'out' }, permission: 'undecided' }, '$(sync~spin) GPG: busy', 'Starting'],
-    ['waiting', { sessions: 1, waiting: 1 }, '$(bell-dot) GPG: waiting for you', 'PIN, passphrase or touch'],
+  it.each<[string, Partial<Situation>, Partial<Truth>, string, string]>([
+    ['idle', {}, {}, '$(key) GPG: ready', 'can be used here'],
+    ['idle', {}, { until: 1 }, '$(key) GPG: ready', 'can be used here until'],
+    ['busy', {}, { sessions: 1 }, '$(sync~spin) GPG: busy', 'A program here'],
+    ['busy', {}, { sessions: 3 }, '$(sync~spin) GPG: busy', '3 programs'],
+    ['busy', {}, { preparing: true }, '$(sync~spin) GPG: busy', 'Copying'],
+    ['busy', { role: { is: 'out' } }, { permission: 'undecided' }, '$(sync~spin) GPG: busy', 'Starting'],
+    ['waiting', {}, { sessions: 1, waiting: WAITING }, '$(bell-dot) GPG: waiting for you', 'PIN, passphrase'],
+    ['shared', { role: SHARING }, {}, '$(link) GPG: shared', 'can be used here. The window "docs" holds'],
+    ['allow', {}, { permission: 'undecided' }, '$(shield) GPG: Allow…', 'not allowed this remote'],
     [
-      'shared',
-      { role: { is: 'sharing', owner: OTHER } },
-      '$(link) GPG: shared with another window',
-      'works here too',
+      'allow',
+      { role: { is: 'out' }, heldBack: true },
+      { permission: 'undecided' },
+      '$(shield) GPG: Allow…',
+      'not allowed this remote',
     ],
-    ['off', { wanted: false }, '$(circle-slash) GPG: off', 'not used here'],
-    ['off', { wanted: false, offReason: 'You chose so.' }, '$(circle-slash) GPG: off', 'You chose so.'],
-    ['off', { permission: 'refused' }, '$(circle-slash) GPG: off', 'never to allow'],
-    ['off', { permission: 'undecided' }, '$(circle-slash) GPG: off', 'not allowed this remote'],
-    ['off', { permission: 'stopped' }, '$(circle-slash) GPG: off', 'stopped on your computer'],
-    ['error', { error: ERROR }, '$(error) GPG: error', "can't find gpgconf: no such file. Install it."],
-    ['error', { role: { is: 'cut-off' } }, '$(error) GPG: error', 'does not answer'],
-  ])('shows %s for %j', (kind, change, text, detail) => {
-    const view = viewOf({ ...READY, ...change });
+    ['allow', { ownKeys: 'undecided' }, {}, '$(shield) GPG: Allow…', 'private GPG keys of its own'],
+    ['off', { wanted: false }, {}, '$(circle-slash) GPG: off', 'not used here'],
+    ['off', { ownKeys: 'keep' }, {}, '$(circle-slash) GPG: off', 'keep using the private keys'],
+    ['off', {}, { permission: 'refused' }, '$(circle-slash) GPG: off', 'never to allow'],
+    ['off', {}, { permission: 'stopped' }, '$(circle-slash) GPG: off', 'stopped on your computer'],
+    ['off', {}, { permission: 'off' }, '$(circle-slash) GPG: off', 'stopped GPG Bridge for this remote'],
+    ['paused', {}, { permission: 'paused', until: 1 }, '$(debug-pause) GPG: paused', 'until'],
+    ['error', {}, { error: ERROR }, '$(error) GPG: error', "can't find gpgconf: no such file. Install it."],
+    ['error', { role: { is: 'cut-off' } }, {}, '$(error) GPG: error', 'does not answer'],
+  ])('shows %s for %j, %j', (kind, change, truth, text, detail) => {
+    const view = viewOf({ ...READY, ...change, own: { ...ALLOWED, ...truth } });
     expect(view).toMatchObject({ kind, text });
     expect(view.tooltip).toContain(detail);
     // A screen reader hears the state and what it means, and no icon.
@@ -46,9 +51,29 @@ describe('viewOf', () => {
     expect(view.accessibleName).not.toContain('$(');
   });
 
+  it.each<[string, Partial<Truth>]>([
+    ['waiting', { waiting: WAITING }],
+    ['busy', { sessions: 1 }],
+    ['allow', { permission: 'undecided' }],
+    ['off', { permission: 'stopped' }],
+    ['error', { error: ERROR }],
+    ['shared', {}],
+  ])('shows %s where the window that holds the socket says so', (kind, truth) => {
+    const view = viewOf({
+      wanted: true,
+      role: SHARING,
+      own: { ...ALLOWED, permission: 'refused' },
+      shared: { ...ALLOWED, ...truth },
+    });
+    expect(view.kind).toBe(kind);
+  });
+
   it('has a colour for what a person has to act on', () => {
-    expect(viewOf({ ...READY, waiting: 1 }).background).toBe('statusBarItem.warningBackground');
-    expect(viewOf({ ...READY, error: ERROR }).background).toBe('statusBarItem.errorBackground');
-    expect(viewOf(READY).background).toBeUndefined();
+    const background = (truth: Partial<Truth>) =>
+      viewOf({ ...READY, own: { ...ALLOWED, ...truth } }).background;
+    expect(background({ waiting: WAITING })).toBe('statusBarItem.warningBackground');
+    expect(background({ permission: 'undecided' })).toBe('statusBarItem.warningBackground');
+    expect(background({ error: ERROR })).toBe('statusBarItem.errorBackground');
+    expect(background({})).toBeUndefined();
   });
 });

@@ -1,133 +1,239 @@
-import type { BridgeError, ErrorCode } from '@gpg-bridge/core/errors';
+import { type BridgeError, type ErrorCode, toBridgeError } from '@gpg-bridge/core/errors';
+import { findProgram } from '@gpg-bridge/core/gnupg/programs';
+import { HOST_CHANGED, HOST_START, HOST_STOP, type OwnKeysAnswer } from '@gpg-bridge/vscode-shared/contract';
+import { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
+import { t, useTranslator } from '@gpg-bridge/vscode-shared/l10n';
+import { listPublicKeys } from '@gpg-bridge/vscode-shared/list-keys';
 import { logTo } from '@gpg-bridge/vscode-shared/log-channel';
 import type { Context, VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
-import { Host } from './host.ts';
+import { type CureOptions, cureFor } from './cures.ts';
+import { Host, isFromHost } from './host.ts';
 import { KeySync } from './key-sync.ts';
 import { openRemoteMenu } from './menu.ts';
 import { RemoteBridge } from './remote-bridge.ts';
+import { RemoteState } from './remote-state.ts';
+import { SharingNotice } from './sharing-notice.ts';
+import { kindOf, type Situation, truthOf } from './status.ts';
 import { createStatusItem, showSituation } from './status-item.ts';
+import { testSigning } from './test-signing.ts';
 
 const SETTINGS = 'gpgBridgeRequest';
-const COMMANDS = ['start', 'stop', 'showStatus', 'syncPublicKeys'] as const;
-const OWN_KEYS_HIDDEN = 'ownKeysMayBeHidden';
+const COMMANDS = ['start', 'stop', 'showStatus', 'syncPublicKeys', 'testSigning', 'allow'] as const;
 
 /** Joins the parts of the remote's extension and starts it; returns what stops it. */
 export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
+  useTranslator(vs.l10n);
   // In a local window the socket here is the host's own.
   if (vs.env.remoteName === undefined) {
     explainLocalWindow(vs, context);
     return async () => {};
   }
+  const { version } = context.extension.packageJSON;
   const channel = vs.window.createOutputChannel('GPG Bridge (remote)', { log: true });
   const log = logTo(channel);
   const item = createStatusItem(vs);
+  const state = new RemoteState(context.globalStorageUri.fsPath, vs.env.machineId);
   const gnupg = () => ({
     gpgBinDir: vs.workspace.getConfiguration(SETTINGS).get('gpgBinDir', '') || undefined,
   });
-  const host = new Host(
-    (command, ...args) => vs.commands.executeCommand(command, ...args),
-    () => bridge.startWaiting(),
+  log(`GPG Bridge: Remote ${version}, VS Code ${vs.version}, ${process.platform}`, 'info');
+  findProgram('gpgconf', gnupg()).then(
+    (path) => log(`found ${path}`, 'info'),
+    () => {}, // the start says so
   );
+  /** The answer that is acted on; another window may give another one. */
+  let ownKeys = state.ownKeys;
+  const names = new KeyNames(async () => listPublicKeys(gnupg()));
+  const notice = new SharingNotice(vs, names, (sessionId) => bridge.cancel(sessionId));
+  const setContext = (key: string, value: boolean) =>
+    void vs.commands.executeCommand('setContext', `gpgBridge.${key}`, value);
+  const host = new Host({
+    execute: (command, ...args) => vs.commands.executeCommand(command, ...args),
+    version,
+    token: () => state.token,
+    keepToken: (token) => state.keepToken(token),
+    onWaiting: (use) => bridge.startWaiting(use),
+    onOperation: (operation) => {
+      if (bridge.addOperation(operation) && operation.outcome === 'ok') setContext('signed', true);
+    },
+  });
   const keys = new KeySync({ vs, host, gnupg, log });
   const showLog = () => channel.show();
   const bridge: RemoteBridge = new RemoteBridge({
     host,
-    version: context.extension.packageJSON.version,
-    windowName: () => vs.workspace.name ?? 'empty window',
+    version,
+    windowName: () => vs.workspace.name ?? t('empty window'),
     gnupg,
     log,
-    mayHideOwnKeys: () => askToHideOwnKeys(vs, context),
-    onSituation: (situation) => showSituation(vs, item, situation),
+    ownKeys: () => state.ownKeys,
+    askAboutOwnKeys: async () => {
+      ownKeys = await askAboutOwnKeys(vs, state);
+      return ownKeys;
+    },
+    onSituation: (situation) => {
+      showSituation(vs, item, situation);
+      notice.update(situation);
+      setContext('allowed', truthOf(situation).permission === 'allowed');
+      setContext('on', kindOf(situation) !== 'off' && kindOf(situation) !== 'paused');
+      invite(situation);
+    },
     onError: (error, automatic) => {
       // A failed automatic start shows in the status bar alone, unless an extension has to be installed or updated.
-      if (!automatic || EXTENSION_ERRORS.has(error.code)) void explainError(vs, error, showLog);
+      if (!automatic || EXTENSION_ERRORS.has(error.code)) void explainError(vs, error, cures);
     },
-    onOwner: () => {
-      keys.auto().then(
-        () => bridge.checkPermission(),
-        (error: unknown) => bridge.fail(error, true),
-      );
-    },
+    onServing: () => keys.auto(),
   });
-  const stop = () => bridge.stop();
+
+  /** One notification leads to the dialog; after that only the status bar does. */
+  const invite = (situation: Situation) => {
+    if (kindOf(situation) !== 'allow' || situation.role.is === 'sharing' || state.invited) return;
+    state.keepInvited();
+    const button = t('Allow…');
+    const text = t(
+      'GPG Bridge can sign in this remote with the GPG keys of your computer, once you allow it.',
+    );
+    void vs.window.showInformationMessage(text, button).then(async (pressed) => {
+      if (pressed === button) await allow();
+    });
+  };
+  const allow = async () => {
+    // Private keys of the remote's own come first: without that answer nothing is done here.
+    if (bridge.situation.ownKeys) {
+      await bridge.start();
+      if (bridge.situation.ownKeys) return;
+    }
+    await bridge.allow();
+  };
+  const start = async () => {
+    const { permission } = truthOf(bridge.situation);
+    if (permission === 'off' || permission === 'stopped' || permission === 'paused') {
+      if (!(await vs.commands.executeCommand(HOST_START))) return;
+      await bridge.look();
+    }
+    await bridge.start();
+  };
+  const stop = async () => {
+    try {
+      await vs.commands.executeCommand(HOST_STOP, 'remote');
+      await bridge.look();
+    } catch {
+      await bridge.stop(); // without the other half there is nothing to stop but this window
+    }
+  };
   const syncKeys = async () => {
     try {
       await keys.ask();
-      bridge.recover();
+      bridge.keysSynced();
     } catch (error) {
-      bridge.fail(error);
+      bridge.fail(error, 'keys');
     }
   };
+  const takeOver = () => bridge.restart({ takeover: true });
+  const cures: CureOptions = { vs, allow, start, takeOver, showLog };
+  const runTest = () =>
+    testSigning({
+      ...cures,
+      vs,
+      host,
+      gnupg,
+      syncKeys,
+      onSigned: () => setContext('signed', true),
+    });
   const commands: Record<(typeof COMMANDS)[number], () => unknown> = {
-    start: () => bridge.start(),
+    start,
     stop,
+    allow,
     showStatus: () =>
       openRemoteMenu({
+        ...cures,
         vs,
         situation: () => bridge.situation,
-        start: (options) => bridge.start(options),
+        tryAgain: () => bridge.restart(),
         stop,
         syncKeys,
-        showLog,
-        checkPermission: () => bridge.checkPermission(),
+        testSigning: runTest,
+        names,
+        ownKeys: () => state.ownKeys,
+        forgetOwnKeys: () => {
+          state.keepOwnKeys(undefined);
+          ownKeys = undefined;
+          void bridge.restart({ automatic: true });
+        },
+        look: () => bridge.look(),
       }),
     syncPublicKeys: syncKeys,
+    testSigning: runTest,
   };
   context.subscriptions.push(
     channel,
     item,
     ...COMMANDS.map((name) => vs.commands.registerCommand(`gpg-bridge-request.${name}`, commands[name])),
+    vs.commands.registerCommand(HOST_CHANGED, async (token?: unknown) => {
+      if (typeof token === 'string') state.keepToken(token);
+      await bridge.look();
+    }),
+    // Another window may have been given a token, or an answer.
+    state.onChanged(() => {
+      const changed = state.ownKeys !== ownKeys;
+      ownKeys = state.ownKeys;
+      if (changed) void bridge.restart({ automatic: true });
+      else void bridge.look();
+    }),
     vs.workspace.onDidChangeConfiguration((event) => {
-      if (!event.affectsConfiguration(`${SETTINGS}.gpgBinDir`) || !bridge.situation.wanted) return;
-      void bridge.stop().then(() => bridge.start());
+      if (event.affectsConfiguration(`${SETTINGS}.gpgBinDir`)) {
+        if (bridge.situation.wanted) void bridge.restart({ automatic: true });
+      } else if (event.affectsConfiguration(SETTINGS)) {
+        if (truthOf(bridge.situation).permission !== 'allowed') return;
+        keys.auto().then(
+          () => bridge.keysSynced(),
+          (error: unknown) => bridge.fail(error, 'keys'),
+        );
+      }
     }),
   );
   void bridge.start({ automatic: true });
-  return stop;
+  return () => bridge.stop();
 }
 
 function explainLocalWindow(vs: VsCode, context: Context): void {
   const explain = () =>
     vs.window.showInformationMessage(
-      'GPG Bridge has nothing to do in a local window: gpg uses your keys here anyway. Open a remote (a container, SSH, WSL) to use them there.',
+      t(
+        'GPG Bridge has nothing to do in a local window: gpg uses your keys here anyway. Open a remote (a container, SSH, WSL) to use them there.',
+      ),
     );
   for (const name of COMMANDS) {
     context.subscriptions.push(vs.commands.registerCommand(`gpg-bridge-request.${name}`, explain));
   }
 }
 
-async function askToHideOwnKeys(vs: VsCode, { globalState }: Context): Promise<boolean> {
-  if (globalState.get(OWN_KEYS_HIDDEN, false)) return true;
-  const use = "Use My Computer's Keys";
+/** The first button has the focus, and changes nothing in the remote. */
+async function askAboutOwnKeys(vs: VsCode, state: RemoteState): Promise<OwnKeysAnswer | undefined> {
+  const keep = t('Keep Using the Keys Here');
+  const setAside = t("Use My Computer's Keys");
   const pressed = await vs.window.showWarningMessage(
-    "Use your computer's GPG keys in this remote?",
+    t("Use your computer's GPG keys in this remote?"),
     {
       modal: true,
-      detail:
-        'This remote has private GPG keys of its own. They stay as they are, but can not be used while GPG Bridge is on. You can turn it off at any time from its menu in the status bar.',
+      detail: t(
+        'This remote has private GPG keys of its own. They stay as they are, but can not be used while GPG Bridge is on. Your answer is kept for this remote, and you are not asked again; the list "What is allowed" in the GPG Bridge menu takes it back.',
+      ),
     },
-    use,
+    keep,
+    setAside,
   );
-  if (pressed !== use) return false;
-  await globalState.update(OWN_KEYS_HIDDEN, true);
-  return true;
+  if (pressed !== keep && pressed !== setAside) return undefined;
+  const answer = pressed === keep ? 'keep' : 'set-aside';
+  state.keepOwnKeys(answer);
+  return answer;
 }
 
 /** Errors that one of the two extensions' pages in the Extensions view helps with. */
 const EXTENSION_ERRORS: ReadonlySet<ErrorCode> = new Set(['HOST_EXTENSION_MISSING', 'VERSION_MISMATCH']);
-/** Errors that the person can resolve in the list of what is allowed. */
-const CONSENT_ERRORS: ReadonlySet<ErrorCode> = new Set(['CONSENT_DENIED']);
 
-async function explainError(vs: VsCode, error: BridgeError, showLog: () => void): Promise<void> {
-  const { executeCommand } = vs.commands;
-  const help: [button: string, run: () => unknown] = EXTENSION_ERRORS.has(error.code)
-    ? [
-        'Show Extensions',
-        () => executeCommand('workbench.extensions.search', '@id:gpg-bridge.gpg-bridge-agent'),
-      ]
-    : CONSENT_ERRORS.has(error.code)
-      ? ['What Is Allowed', () => executeCommand('gpg-bridge-agent.showStatus', 'allowed')]
-      : ['Show Log', showLog];
-  const pressed = await vs.window.showWarningMessage(`GPG Bridge: ${error.message}`, help[0]);
-  if (pressed) await help[1]();
+async function explainError(vs: VsCode, error: BridgeError, options: CureOptions): Promise<void> {
+  const side = isFromHost(error) ? 'host' : 'remote';
+  const cure = cureFor({ code: toBridgeError(error, '').code, side }, options);
+  const pressed = await vs.window.showWarningMessage(`GPG Bridge: ${error.message}`, cure.label);
+  if (pressed === cure.label) await cure.run();
 }

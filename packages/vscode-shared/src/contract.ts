@@ -11,11 +11,25 @@ export const HOST_COMMANDS = {
   checkVersion: '_gpg-bridge-agent.checkVersion',
 } as const;
 
-/** The host's menu, which the remote's menu opens at one of its pages. */
+/** The remote's command that the host's extension calls when what is allowed has changed. */
+export const HOST_CHANGED = '_gpg-bridge-request.hostChanged';
+
+/** The host's commands that the remote's menu runs for a person. */
 export const HOST_MENU = 'gpg-bridge-agent.showStatus';
+export const HOST_START = 'gpg-bridge-agent.start';
+export const HOST_STOP = 'gpg-bridge-agent.stop';
 
 /** The pages of the host's menu. */
-export type HostMenuPage = 'allowed' | 'operations';
+export type HostMenuPage = 'allowed' | 'allow-for' | 'operations' | 'pause';
+
+/** What a Stop or a Start is about. */
+export type StopScope = 'remote' | 'computer';
+
+/** What the remote adds to the host's list of what is allowed: the answer about private keys of its own. */
+export type OwnKeysAnswer = 'set-aside' | 'keep';
+
+/** What a person chose in the host's menu that only the remote can carry out. */
+export type MenuOutcome = 'forget-own-keys' | undefined;
 
 /** Which public keys a remote asks for; with `choose` the person on the host picks them from a list. */
 export type KeyRequest = KeyFilter | 'choose';
@@ -30,16 +44,31 @@ export interface ExportedKeys {
   chosen?: string[] | undefined;
 }
 
-/** Whether the window's remote may use the keys: the person decides, or stops the host's side altogether. */
-export type Permission = 'allowed' | 'refused' | 'undecided' | 'stopped';
+/**
+ * Whether the window's remote may use the keys. The person decides about the remote, and stops or pauses the
+ * whole computer, or this remote alone (`off`).
+ */
+export type Permission = 'allowed' | 'refused' | 'undecided' | 'stopped' | 'paused' | 'off';
 
-/** The host's answer to `checkVersion`. */
+/**
+ * The host's answer to `checkVersion`. Before the remote is allowed it has the first two fields alone: they
+ * tell nothing about the host.
+ */
 export interface HostFacts {
   version: string;
   permission: Permission;
+  /** When a pause or a permission for a time ends, in milliseconds since the epoch. */
+  until?: number | undefined;
   /** The host's own agent sockets, at which the remote must never listen. */
-  sockets: SocketIdentity[];
+  sockets?: SocketIdentity[] | undefined;
+  /** Why the keys can't be used although they are allowed, as `BridgeError.toJSON` writes it. */
+  problem?: unknown;
+  /** The token of a grant that the person has just given. */
+  token?: string | undefined;
 }
+
+/** Why a remote calls `checkVersion`: to look, or to have the person asked. */
+export type CheckPurpose = 'look' | 'program-asks' | 'person-asks';
 
 /**
  * What an internal command returns. VS Code keeps only the message of an error that crosses from one

@@ -8,8 +8,8 @@ describe('PrivateKeyWatch', () => {
   /** A watch whose notices are written down, and an agent that answers when it is told to. */
   function setUp() {
     const notices: string[] = [];
-    const watch = new PrivateKeyWatch((purpose) => {
-      notices.push(purpose);
+    const watch = new PrivateKeyWatch(({ purpose, key }) => {
+      notices.push(key ? `${purpose} with ${key}` : purpose);
       return () => notices.push('over');
     });
     const ask = (block: string) => {
@@ -26,6 +26,19 @@ describe('PrivateKeyWatch', () => {
     };
     return { notices, ask, watch };
   }
+
+  it('says which key the client has chosen', async () => {
+    const { notices, ask, watch } = setUp();
+    await ask(`SIGKEY ${'a'.repeat(40)}\n`)('OK\n');
+    const answer = ask('PKSIGN\n');
+    vi.advanceTimersByTime(1_000);
+    expect(notices).toEqual([`a signature with ${'A'.repeat(40)}`]);
+    await answer('OK\n');
+    watch.forget('s');
+    ask('PKSIGN\n');
+    vi.advanceTimersByTime(1_000);
+    expect(notices.at(-1)).toBe('a signature');
+  });
 
   it.each([
     ['PKSIGN\n', 'a signature'],

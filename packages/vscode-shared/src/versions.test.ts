@@ -11,10 +11,10 @@ describe('assertCompatible', () => {
   });
 
   it.each([
-    ['0.1.0', '0.2.0', 'gpg-bridge-agent on your computer'],
-    ['0.10.0', '0.9.0', 'gpg-bridge-request in this remote'],
-    ['2.0.0', '1.9.0', 'gpg-bridge-request in this remote'],
-    ['', '1.0.0', 'gpg-bridge-agent on your computer'],
+    ['0.1.0', '0.2.0', '"GPG Bridge: This Computer"'],
+    ['0.10.0', '0.9.0', '"GPG Bridge: Remote" in this remote'],
+    ['2.0.0', '1.9.0', '"GPG Bridge: Remote" in this remote'],
+    ['', '1.0.0', '"GPG Bridge: This Computer"'],
   ])('says which of %s and %s to update', (host, remote, update) => {
     expect(() => assertCompatible(host, remote)).toThrow(
       expect.objectContaining({ code: 'VERSION_MISMATCH', fix: expect.stringContaining(`Update ${update}`) }),

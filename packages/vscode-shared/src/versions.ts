@@ -1,4 +1,5 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { t } from './l10n.ts';
 
 /** Throws unless the extension of the host and the extension of the remote fit together. */
 export function assertCompatible(hostVersion: string, remoteVersion: string): void {
@@ -8,11 +9,15 @@ export function assertCompatible(hostVersion: string, remoteVersion: string): vo
   if (host[0] === remote[0] && host[1] === remote[1]) return;
   const hostIsOlder = host[0] < remote[0] || (host[0] === remote[0] && host[1] < remote[1]);
   throw new BridgeError('VERSION_MISMATCH', {
-    what: 'the two GPG Bridge extensions do not fit together',
-    why: `gpg-bridge-agent on your computer is ${hostVersion}, gpg-bridge-request in this remote is ${remoteVersion}`,
+    what: t('the two halves of GPG Bridge do not fit together'),
+    why: t(
+      '"GPG Bridge: This Computer" is {0}, "GPG Bridge: Remote" in this remote is {1}',
+      hostVersion,
+      remoteVersion,
+    ),
     fix: hostIsOlder
-      ? 'Update gpg-bridge-agent on your computer, then reload the window.'
-      : 'Update gpg-bridge-request in this remote, then reload the window.',
+      ? t('Update "GPG Bridge: This Computer", then reload the window.')
+      : t('Update "GPG Bridge: Remote" in this remote, then reload the window.'),
   });
 }
 

@@ -116,6 +116,13 @@ export class Scene {
     );
   }
 
+  /** How many windows have an extension host in the server; one that was closed may have it for a while. */
+  async extensionHosts(): Promise<number> {
+    const group = String(this.server.child.pid);
+    const { stdout } = await run('pgrep', ['-g', group, '-f', 'type=extensionHost']);
+    return stdout.toString().trim().split('\n').length;
+  }
+
   /** Where the remote's gpg looks for its agent. */
   remoteSocket(): Promise<string> {
     return this.remote.socket('agent-socket');

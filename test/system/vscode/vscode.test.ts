@@ -16,7 +16,10 @@ import { openProfile, REMOTE_NAME, startBrowser, Workbench } from './workbench.t
 const SCREENSHOTS = fileURLToPath(new URL('../../../dist/screenshots/', import.meta.url));
 const INSTALL_TIMEOUT_MS = 15 * 60_000;
 const STEP_TIMEOUT_MS = 3 * 60_000;
-const CONSENT_QUESTION = `Allow "${REMOTE_NAME}" to use your GPG keys?`;
+const CONSENT_QUESTION = `Allow a remote that calls itself "${REMOTE_NAME}" to use your GPG keys?`;
+const DIRECTORY_QUESTION = 'Run the GnuPG programs in this directory?';
+/** Longer than 0.1.0 waited before it asked by itself. */
+const QUIET_MS = 8_000;
 
 /** Waits until something that no event tells of is so. */
 const eventually = <T>(check: () => T | Promise<T>) =>
@@ -68,12 +71,36 @@ for (const release of VSCODE_RELEASES) {
       await expectSignedCommit(subject, 'Robin Quick <robin@example.org>');
     }
 
-    it('asks the person on the host before anything reaches the remote', async () => {
+    it('opens nothing modal by itself: the status bar and one notification lead to it', async () => {
       window = await Workbench.open(profile, scene.repository);
+      await window.waitForStatus('Allow…');
+      await window.notification('once you allow it').waitFor();
+      await photograph('invitation');
+      await window.page.waitForTimeout(QUIET_MS);
+      expect(await window.page.locator('.monaco-dialog-box').count()).toBe(0);
+      expect(await scene.remote.gpgOk(['--list-keys'])).toBe('');
+      await window.dismissNotifications();
+    });
+
+    it('grants nothing to a stray key', async () => {
+      await window.chooseAllow();
       await window.dialog(CONSENT_QUESTION).waitFor();
       await photograph('consent');
+      expect(await window.focused()).toBe('Not Now');
+      await window.page.keyboard.press('Enter');
+      await window.dialog(CONSENT_QUESTION).waitFor({ state: 'detached' });
+      await window.waitForStatus('Allow…');
       expect(await scene.remote.gpgOk(['--list-keys'])).toBe('');
+    });
+
+    it('runs nothing from a directory that the person has not confirmed', async () => {
+      await window.chooseAllow();
       await window.answer(CONSENT_QUESTION, 'Allow');
+      await window.dialog(DIRECTORY_QUESTION).waitFor();
+      expect(await window.focused()).toBe('Do Not Use');
+      await photograph('confirm-directory');
+      expect(existsSync(await scene.host.socket('agent-extra-socket'))).toBe(false);
+      await window.answer(DIRECTORY_QUESTION, 'Use This Directory');
       await window.waitForStatus('ready');
     });
 
@@ -105,8 +132,12 @@ for (const release of VSCODE_RELEASES) {
       await window.waitForStatus('waiting for you');
       const notice = window.notification('Waiting for your PIN or touch');
       await notice.waitFor();
+      await eventually(async () =>
+        expect(await notice.textContent()).toContain(
+          `a signature with the key of Robin Guarded <guarded@example.org> for "${REMOTE_NAME}"`,
+        ),
+      );
       await photograph('waiting');
-      expect(await notice.textContent()).toContain(`a signature for "${REMOTE_NAME}"`);
       await scene.typePassphrase(PASSPHRASE);
       expect(await committed()).toBe(0);
       await expectSignedCommit('Sign with a passphrase', 'Robin Guarded <guarded@example.org>');
@@ -121,7 +152,7 @@ for (const release of VSCODE_RELEASES) {
       await window.check('Kim Friend');
       await photograph('choose-keys');
       await window.acceptChecked();
-      await window.notification('1 key added, 2 unchanged').waitFor();
+      await window.notification('1 key added, 2 keys unchanged').waitFor();
       await window.notification('copying public keys').waitFor({ state: 'detached' });
       await photograph('keys-copied');
       await window.dismissNotifications();
@@ -133,15 +164,22 @@ for (const release of VSCODE_RELEASES) {
       const socket = await scene.remoteSocket();
       await window.openMenu();
       await photograph('menu');
-      await window.pick('Stop');
+      expect(
+        await window.page.locator('.quick-input-widget .monaco-list-row.focused').textContent(),
+      ).not.toContain('Stop');
+      await window.pick('Stop in this remote');
       await window.waitForStatus('off');
-      expect(existsSync(socket)).toBe(false);
+      await eventually(() => expect(existsSync(socket)).toBe(false));
       // The remote's gpg now starts an agent of its own, which has no key, and leaves it in the way.
       const refused = await commitInTerminal('Not signed');
       expect(await refused()).not.toBe(0);
       expect(existsSync(socket)).toBe(true);
       await window.openMenu();
-      await window.pick('Start');
+      await window.pick('Start…');
+      await window.dialog('Start GPG Bridge again?').waitFor();
+      expect(await window.focused()).toBe('Leave Stopped');
+      await photograph('start-again');
+      await window.answer('Start GPG Bridge again?', 'Start');
       await window.waitForStatus('ready');
       await signAndVerify('Sign after a new start');
     });
@@ -160,12 +198,77 @@ for (const release of VSCODE_RELEASES) {
     it('shares the socket with a second window, which takes over when the first is closed', async () => {
       const former = window;
       window = await Workbench.open(profile, scene.repository);
-      await window.waitForStatus('shared with another window');
+      await window.waitForStatus('shared');
       await photograph('shared');
       await signAndVerify('Sign from the second window');
       await former.close();
       await window.waitForStatus('ready');
       await signAndVerify('Sign after the first window');
+    });
+
+    it('has one truth in two windows: waiting, recent operations, stop and start', async () => {
+      const owner = window;
+      const other = await Workbench.open(profile, scene.repository);
+      await other.waitForStatus('shared');
+      await scene.host.killAgent(); // it remembers the passphrase
+      const committed = await commitInTerminal('Wait in both windows', scene.keys.guarded);
+      await owner.waitForStatus('waiting for you');
+      await other.waitForStatus('waiting for you');
+      await other.notification('Waiting for your PIN or touch').waitFor();
+      window = other;
+      await photograph('waiting-shared');
+      await scene.typePassphrase(PASSPHRASE);
+      expect(await committed()).toBe(0);
+      await other.waitForStatus('shared');
+      await other.openMenu();
+      await other.pick('Recent operations');
+      await other.row('a signature, done').waitFor();
+      expect(await other.row('a signature, done').textContent()).toContain('Robin Guarded');
+      await other.escape();
+      await other.openMenu();
+      await other.pick('Stop on this computer');
+      await other.waitForStatus('off');
+      await owner.waitForStatus('off');
+      await owner.openMenu();
+      await owner.pick('Start…');
+      await owner.answer('Start GPG Bridge again?', 'Start');
+      await owner.waitForStatus('ready');
+      await other.waitForStatus('shared');
+      await other.close();
+      window = owner;
+      // Until it is gone it would take over at the crash that follows.
+      await eventually(async () => expect(await scene.extensionHosts()).toBe(1));
+    });
+
+    it('tests signing step by step', async () => {
+      await window.openMenu();
+      await window.pick('Test signing');
+      await window.row('Verification').waitFor();
+      await photograph('test-signing');
+      expect(await window.row('Verification').textContent()).toContain('Good signature from');
+      await window.escape();
+    });
+
+    it('is readable in a narrow window', async () => {
+      const size = window.page.viewportSize()!;
+      await window.page.setViewportSize({ width: 480, height: 700 });
+      await photograph('narrow');
+      const box = (await window.status.boundingBox())!;
+      expect(box.x).toBeGreaterThanOrEqual(0);
+      expect(box.x + box.width).toBeLessThanOrEqual(480);
+      await window.page.setViewportSize(size);
+    });
+
+    it('pauses from the menu', async () => {
+      await window.openMenu();
+      await window.pick('Pause…');
+      await window.pick('For 10 minutes');
+      await window.waitForStatus('paused');
+      await photograph('paused');
+      await window.openMenu();
+      await window.pick('Start…');
+      await window.answer('Start GPG Bridge again?', 'Start');
+      await window.waitForStatus('ready');
     });
 
     it('comes back after a crash of the extension host', async () => {
@@ -207,7 +310,7 @@ for (const release of VSCODE_RELEASES) {
       await window.pick('What is allowed');
       await window.pick(REMOTE_NAME);
       await window.pick('Allow…');
-      await window.answer(CONSENT_QUESTION, 'Only now');
+      await window.answer(CONSENT_QUESTION, 'Only Now');
       await window.waitForStatus('ready');
       await signAndVerify('Sign with a new permission');
     });
@@ -215,7 +318,7 @@ for (const release of VSCODE_RELEASES) {
     it('has a walkthrough', async () => {
       await window.runCommand('Welcome: Open Walkthrough...');
       await window.pick('Get started with GPG Bridge');
-      await window.page.getByText('Allow it once').first().waitFor();
+      await window.page.getByText('Sign something').first().waitFor();
       await window.page.keyboard.press('Control+J');
       await window.page.keyboard.press('Control+B');
       // The picture is in a web view: two frames, one in the other.

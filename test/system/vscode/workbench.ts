@@ -64,6 +64,17 @@ export class Workbench {
     await dialog.waitFor({ state: 'detached' });
   }
 
+  /** The words of the element that has the focus. */
+  async focused(): Promise<string> {
+    return this.page.locator('*:focus').evaluate((element) => element.textContent?.trim() ?? '');
+  }
+
+  /** Chooses Allow… in the menu; the host's side asks then. */
+  async chooseAllow(): Promise<void> {
+    await this.openMenu();
+    await this.pick('Allow…');
+  }
+
   /** The notification with these words in it. */
   notification(words: string | RegExp): Locator {
     return this.page.locator('.notifications-toasts .notification-list-item').filter({ hasText: words });

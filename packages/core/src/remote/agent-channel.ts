@@ -87,6 +87,7 @@ const GPG_ERRORS: { readonly [code in ErrorCode]?: number } = {
   LINE_TOO_LONG: 263,
   BLOCK_TOO_LARGE: 273,
   CONSENT_DENIED: GPG_ERROR.CANCELED,
+  CONSENT_REQUIRED: GPG_ERROR.CANCELED,
 };
 
 /** The `ERR` line that tells a client of an error of ours. */

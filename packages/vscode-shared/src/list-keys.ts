@@ -7,22 +7,27 @@ const MAX_LISTING = 64 * 1024 * 1024;
 
 /** The keys of the host's keyring, those with a secret half first. */
 export async function listHostKeys(options: GnupgOptions): Promise<ListedKey[]> {
-  const listing = await list('--list-keys', options);
-  const secret = new Set((await list('--list-secret-keys', options)).map((key) => key.fingerprint));
+  const listing = await list(['--list-keys'], options);
+  const secret = new Set((await list(['--list-secret-keys'], options)).map((key) => key.fingerprint));
   return listing
     .map((key) => ({ ...key, secret: secret.has(key.fingerprint) }))
     .sort((a, b) => Number(b.secret) - Number(a.secret) || a.userId.localeCompare(b.userId));
 }
 
-async function list(what: '--list-keys' | '--list-secret-keys', options: GnupgOptions): Promise<ListedKey[]> {
+/** The public keys of a keyring; no agent is asked or started. */
+export function listPublicKeys(options: GnupgOptions): Promise<ListedKey[]> {
+  return list(['--no-autostart', '--list-keys'], options);
+}
+
+async function list(what: string[], options: GnupgOptions): Promise<ListedKey[]> {
   const gpg = await findProgram('gpg', options);
-  const args = ['--batch', '--no-tty', '--no-auto-check-trustdb', '--with-colons', '--with-keygrip', what];
+  const args = ['--batch', '--no-tty', '--no-auto-check-trustdb', '--with-colons', '--with-keygrip', ...what];
   const result = await runProgram(gpg, args, { env: options.env, maxOutput: MAX_LISTING });
   // Status 2 says that some key could not be read; the others are listed.
   if (result.status !== undefined && !result.aborted) return parseKeyListing(result.stdout.toString());
   throw new BridgeError('KEY_EXPORT_FAILED', {
     what: "can't list the keys of your keyring",
     why: describeFailure(result),
-    fix: `Run \`gpg ${what}\` to see what it says.`,
+    fix: `Run \`gpg ${what.at(-1)}\` to see what it says.`,
   });
 }

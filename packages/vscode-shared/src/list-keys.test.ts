@@ -1,6 +1,6 @@
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { listHostKeys } from './host-keys.ts';
+import { listHostKeys } from './list-keys.ts';
 
 describe('listHostKeys', () => {
   it("lists what a real gpg has, one's own keys first, with the keygrips of all subkeys", async () => {
