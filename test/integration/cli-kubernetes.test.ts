@@ -76,6 +76,19 @@ describe('a pod', () => {
     expect(await person.json('status')).toMatchObject([{ pid: first.pid }]);
   });
 
+  it('of another network is another target, with the same configuration', async () => {
+    const { person, kubectl, staging, prod } = await twoClusters();
+    await kubectl.setCluster('vpn-staging', { pods: [podIn(prod)] });
+    const there = { env: { STAND_IN_NETWORK: 'vpn-' } };
+    const first = await person.json<Up>('up', 'k8s:dev');
+    const down = await person.run(['down', 'k8s:dev'], there);
+    expect(down.stdout.toString()).toBe('There was no bridge to k8s:dev.\n');
+    expect(await person.run(['up', 'k8s:dev'], there)).toMatchObject({ status: 0 });
+    expect([await signs(staging), await signs(prod)]).toEqual([true, true]);
+    await person.run(['down', 'k8s:dev'], there);
+    expect(await person.json('status')).toMatchObject([{ pid: first.pid }]);
+  });
+
   it.each(['current context', 'meaning of its context'])(
     'is not left for another one when the %s changes, with --restart',
     async (what) => {

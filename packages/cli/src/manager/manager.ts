@@ -175,7 +175,8 @@ export class Manager implements SocketBridgeManager {
     selector: BridgeSelector,
     target: Target | undefined,
   ): Promise<DaemonStatus[]> {
-    const located = await locateKnown(spec, selector);
+    const name = await locateKnown(spec, selector);
+    const located = name && target?.place !== undefined ? { ...name, place: target.place } : name;
     const found = (await this.list()).filter(
       (status) =>
         (target !== undefined && isSameTarget(status, target)) || (located && matchesTarget(status, located)),

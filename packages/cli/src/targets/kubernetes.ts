@@ -72,7 +72,7 @@ export async function k8sTarget(
   return podTarget(kubectl, wanted);
 }
 
-/** What a running bridge to a pod is known by, without asking the cluster. */
+/** What a running bridge to a pod is known by, without asking the cluster: of `place`, what comes first. */
 export async function locatePod(
   name: string,
   env: NodeJS.ProcessEnv = process.env,
@@ -102,11 +102,16 @@ function nameOf({ namespace, pod, isDeployment, container }: PodName): string {
   return `k8s:${parts.filter(Boolean).join('/')}`;
 }
 
-async function podTarget(kubectl: Kubectl, wanted: PodName): Promise<Target> {
+async function podTarget(kubectl: Kubectl, wanted: PodName, namespaceUid = ''): Promise<Target> {
   const { cluster, namespace } = kubectl;
-  const pod = wanted.isDeployment
-    ? await kubectl.firstReadyPod(wanted.pod)
-    : await kubectl.get<Pod>(['pod', wanted.pod]);
+  const [pod, uid] = await Promise.all([
+    wanted.isDeployment ? kubectl.firstReadyPod(wanted.pod) : kubectl.get<Pod>(['pod', wanted.pod]),
+    kubectl.namespaceUid(),
+  ]);
+  if (namespaceUid && uid && uid !== namespaceUid) {
+    throw leadsElsewhere(nameOf(wanted), `another cluster answers at ${cluster.server} by now`);
+  }
+  const place = `${cluster.place}\n${uid || namespaceUid}`;
   const podName = pod.metadata?.name ?? wanted.pod;
   const container = containerOf(pod, wanted.container, `k8s:${namespace}/${podName}`);
   const id = `${namespace}/${podName}/${container}`;
@@ -117,10 +122,10 @@ async function podTarget(kubectl: Kubectl, wanted: PodName): Promise<Target> {
   return {
     kind: 'k8s',
     id,
-    canonical: `${cluster.place}\n${id}`,
+    canonical: `${place}\n${id}`,
     name,
     spec: name,
-    place: cluster.place,
+    place,
     where: `${via}${cluster.server}${wanted.isDeployment ? `, pod ${podName}` : ''}`,
     user: '',
     byName: wanted.isDeployment,
@@ -140,7 +145,7 @@ async function podTarget(kubectl: Kubectl, wanted: PodName): Promise<Target> {
     comesBack: backOff,
     async latest() {
       await kubectl.checkPlace(name);
-      return podTarget(kubectl, full);
+      return podTarget(kubectl, full, uid || namespaceUid);
     },
   };
 }
@@ -195,6 +200,14 @@ class Kubectl {
       why: lastWords(result),
       fix: `See \`kubectl ${[...this.words, 'get', `${words[0]}s`].map(shellQuote).join(' ')}\`.`,
     });
+  }
+
+  /** Tells clusters apart that have one configuration; empty for a person who may not look at it. */
+  async namespaceUid(): Promise<string> {
+    const words = [...this.words, 'get', 'namespace', this.namespace, '-o', 'json'];
+    const result = await kubectl(words, this.env);
+    if (result.status !== 0) return '';
+    return parseJson<{ metadata?: { uid?: string } }>(result).metadata?.uid ?? '';
   }
 
   async firstReadyPod(deployment: string): Promise<Pod> {
