@@ -28,8 +28,9 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
-import { type LocatedName, locateTarget, resolveTarget } from '../targets/resolve.ts';
+import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
+import { isSameTarget, locateKnown, resolveKnown } from './look-up.ts';
 import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
 /** How a manager is set up; everything has a default. */
@@ -60,8 +61,6 @@ const ENGINE_VARIABLES = [
 ] as const;
 /** Targets that depend on nothing else: containers, and local homes by an absolute path. */
 const CONFIRMED_KINDS = /^(?:local:\/|docker:|podman:|(?![a-z0-9]+:))/;
-/** An engine or a cluster that does not answer must not keep a person from ending a bridge. */
-const LOOK_UP_TIMEOUT_MS = 5_000;
 /** After this the target is resolved here instead, however long a slow engine takes. */
 const CONFIRM_TIMEOUT_MS = 2_000;
 /** As long as a daemon itself waits for a slow target. */
@@ -310,7 +309,8 @@ export class Manager implements SocketBridgeManager {
     selector: BridgeSelector,
     target: Target | undefined,
   ): Promise<DaemonStatus[]> {
-    const located = await locateKnown(spec, selector);
+    const name = await locateKnown(spec, selector);
+    const located = name && target?.place !== undefined ? { ...name, place: target.place } : name;
     const found = (await this.list()).filter(
       (status) =>
         (target !== undefined && isSameTarget(status, target)) || (located && matchesTarget(status, located)),
@@ -378,36 +378,6 @@ export class Manager implements SocketBridgeManager {
       await untilReleased(path);
     }
   }
-}
-
-/** The target; undefined if it does not exist, or its engine or cluster can't be reached. */
-async function resolveKnown(spec: string | undefined, selector: BridgeSelector): Promise<Target | undefined> {
-  let late: NodeJS.Timeout | undefined;
-  const patience = new Promise<undefined>((resolve) => {
-    late = setTimeout(() => resolve(undefined), LOOK_UP_TIMEOUT_MS);
-  });
-  return Promise.race([orUnknown(() => resolveTarget(spec, selector)), patience]).finally(() =>
-    clearTimeout(late),
-  );
-}
-
-function locateKnown(spec: string | undefined, { exec }: BridgeSelector): Promise<LocatedName | undefined> {
-  return orUnknown(() => locateTarget(spec, { exec }));
-}
-
-async function orUnknown<T>(look: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await look();
-  } catch (error) {
-    if (error instanceof BridgeError && error.exitStatus === 3) return undefined;
-    throw error;
-  }
-}
-
-/** Whether a bridge goes to this target, whoever its user is. */
-function isSameTarget({ key }: DaemonStatus, target: Target): boolean {
-  const withoutUser = (text: string) => text.slice(0, text.lastIndexOf('\n'));
-  return withoutUser(key) === withoutUser(bridgeKey(target));
 }
 
 /** The daemon behind a control socket, if it is alive and really is this target's. */
