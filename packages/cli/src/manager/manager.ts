@@ -68,6 +68,8 @@ const READY_TIMEOUT_MS = 60_000;
 /** More than a check takes whose agents do not answer. */
 const CHECK_TIMEOUT_MS = 20_000;
 const LIST_TIMEOUT_MS = 5_000;
+/** A little more than it takes to count as waiting for a person. */
+const NOTICE_AFTER_MS = 1_500;
 /** More than the three seconds that a daemon gives its target to remove the sockets. */
 const STOP_TIMEOUT_MS = 15_000;
 
@@ -146,7 +148,8 @@ export class Manager implements SocketBridgeManager {
     const files = bridgeFiles(this.#directory, running.key);
     const itsFiles = bridgeFiles(this.#directory, bridgeKey(target));
     const isThere = running.key === bridgeKey(target);
-    if (!now) await this.#untilIdle(files, target);
+    if (now) await this.#noticeWaiting(files, target, 'is cut off');
+    else await this.#untilIdle(files, target);
     this.#progress(`changing the bridge to ${target.name}`);
     let release = () => {};
     const until = new Promise<void>((resolve) => {
@@ -168,17 +171,26 @@ export class Manager implements SocketBridgeManager {
     }
   }
 
-  /** Waits until nobody is cut off by the end of a bridge, and says for what. */
+  /** Waits until nobody is cut off by the end of a bridge, and says for whom. */
   async #untilIdle(files: BridgeFiles, target: Target): Promise<void> {
-    const status = await askDaemon(files.control, 'status');
-    if (status?.waiting) {
-      const { command, key, sinceSeconds } = status.waiting;
-      this.#notice(
-        `waiting: a ${command}${key ? ` with key ${key}` : ''} in ${target.name} has been waiting for a person for ` +
-          `${sinceSeconds} s and would be cut off. Answer it, or use --now`,
-      );
+    const say = () => this.#noticeWaiting(files, target, 'would be cut off: answer it, or use --now');
+    await say();
+    // What has just begun counts as waiting for a person after a moment.
+    const later = setTimeout(() => void say().catch(() => {}), NOTICE_AFTER_MS);
+    try {
+      await askDaemon(files.control, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: this.#signal });
+    } finally {
+      clearTimeout(later);
     }
-    await askDaemon(files.control, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: this.#signal });
+  }
+
+  /** Says which operation in a target waits for a person, and what comes of that. */
+  async #noticeWaiting(files: BridgeFiles, target: Target, consequence: string): Promise<void> {
+    const waiting = (await askDaemon(files.control, 'status'))?.waiting;
+    if (!waiting) return;
+    const key = waiting.key ? ` with key ${waiting.key}` : '';
+    const since = `has waited for a person for ${waiting.sinceSeconds} s`;
+    this.#notice(`${waiting.command}${key} in ${target.name} ${since} and ${consequence}`);
   }
 
   /** Ends the bridge to a target; false if there was none. With `force` also one that does not answer. */
