@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { crashAgent } from '@gpg-bridge/test-support/agent-processes';
@@ -108,6 +108,71 @@ describe("the host's agents", () => {
     });
     expect(done).toMatchObject({ status: 0, stderr: '' });
     expect(sockets(done.stdout.toString())).toEqual(['ssh-agent']);
+  });
+
+  it('are those of the environment in which `up` was run last', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    const [one, two] = [await startSshAgent(), await startSshAgent()];
+    await one.addKey('first');
+    await two.addKey('second');
+    const up = async (env: NodeJS.ProcessEnv) => {
+      const done = await person.run(['up', name, '--json'], { env });
+      expect(done).toMatchObject({ status: 0, stderr: '' });
+      return (JSON.parse(done.stdout.toString()) as { pid: number }).pid;
+    };
+    const listed = () =>
+      runOk('ssh-add', ['-l'], { env: { ...target.env, SSH_AUTH_SOCK: join(target.dir, 'agent.sock') } });
+    await up({});
+    const first = await up({ SSH_AUTH_SOCK: one.socketPath });
+    expect(await listed()).toContain(' first (');
+    // An environment without the variable says nothing about the agent.
+    expect(await up({})).toBe(first);
+    const second = await up({ SSH_AUTH_SOCK: two.socketPath });
+    expect(second).not.toBe(first);
+    expect(await listed()).toContain(' second (');
+
+    const other = await Person.create();
+    const third = await up({ GNUPGHOME: other.home.dir });
+    expect(third).not.toBe(second);
+    await target.gpgOk(['-u', other.fingerprint, '--clear-sign'], { input: 'hello' });
+    expect(await listed()).toContain(' second (');
+  });
+
+  it('that were missing are bridged by the next `up` once they are there', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const socket = join(await tempDir(), 'agent');
+    person.env.SSH_AUTH_SOCK = socket;
+    const said = await person.ok('up', `local:${target.dir}`);
+    expect(said).toContain(`! can't connect to the ssh-agent at ${socket}`);
+    expect(await person.ok('up', `local:${target.dir}`)).toContain('was up already');
+    const agent = await startSshAgent();
+    await agent.addKey('late');
+    await symlink(agent.socketPath, socket);
+    await person.ok('up', `local:${target.dir}`);
+    const env = { ...target.env, SSH_AUTH_SOCK: join(target.dir, 'agent.sock') };
+    expect(await runOk('ssh-add', ['-l'], { env })).toContain(' late (');
+  });
+
+  it('are found where gpg-agent.conf puts the extra socket, or where --gpg-socket says', async () => {
+    const dir = await tempDir();
+    const moved = await Person.create({ agentConf: `extra-socket ${join(dir, 'moved')}\n` });
+    const target = await moved.localHome();
+    await moved.ok('up', `local:${target.dir}`);
+    await target.gpgOk(['--clear-sign'], { input: 'hello' });
+
+    const person = await Person.create();
+    await person.home.killAgent();
+    const path = join(dir, 'elsewhere');
+    await runOk('gpg-agent', ['--daemon', '--extra-socket', path], { env: person.home.env });
+    const other = await person.localHome();
+    await person.ok('up', `local:${other.dir}`, `--gpg-socket=${path}`);
+    await other.gpgOk(['--clear-sign'], { input: 'hello' });
+    const main = await person.home.socket('agent-socket');
+    const refused = await person.run(['up', `local:${other.dir}`, '--gpg', `--gpg-socket=${main}`]);
+    expect(refused).toMatchObject({ status: 4, stderr: expect.stringContaining('is not bridged') });
   });
 
   it.each([

@@ -5,11 +5,9 @@ import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, it } from 'vitest';
 
-// There is no cluster and no Windows here: a stand-in takes the program's place, notes how it was called, and
+// There is no Windows here: a stand-in takes the program's place, notes how it was called, and
 // runs the command that it was given in a home of its own.
 const TARGETS = [
-  { spec: 'k8s:team/pod-0/app', args: [], program: 'kubectl', words: 'exec -i -n team pod-0 -c app --' },
-  { spec: 'k8s:pod-0', args: [], program: 'kubectl', words: 'exec -i pod-0 --' },
   { spec: 'wsl:Debian', args: ['--user', 'dev'], program: 'wsl.exe', words: '-d Debian -u dev --exec' },
 ];
 

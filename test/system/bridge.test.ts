@@ -27,7 +27,7 @@ requireSystem('docker')('gpg-bridge with a Docker container', () => {
     ['trixie', 'perl'],
   ])('signs in a container from the image %s, on %s', async (image, runtime) => {
     const { person, container, name } = await personWithContainer(docker, { image });
-    const up = await person.json<Up>('up', name);
+    const up = await person.json<Up>('up', name, '--runtime', runtime);
     expect(up).toMatchObject({ target: name, id: container.id, runtime });
     const path = (await container.execOk(['gpgconf', '--list-dirs', 'agent-socket'])).trim();
     expect(up.sockets).toEqual([{ type: 'gpg-agent', path }]);

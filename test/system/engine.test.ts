@@ -71,10 +71,21 @@ describe.each<EngineKind>(['docker', 'podman'])('%s', (kind) => {
 
       it('finds a container by name, short id and full id', async () => {
         const own = await ownContainer({ user: 'dev' });
-        const expected = { id: own.id, name: own.name, running: true };
+        const expected = { id: own.id, name: own.name, running: true, user: 'dev' };
         for (const name of [own.name, own.id.slice(0, 12), own.id]) {
           expect(await engine.inspectContainer(name)).toEqual(expected);
         }
+      });
+
+      it('reads a file, in a stopped container too, and none that is not there', async () => {
+        const own = await ownContainer();
+        await own.execOk(['sh', '-c', 'seq 60000 > /tmp/numbers']);
+        const numbers = Array.from({ length: 60_000 }, (_, index) => `${index + 1}\n`).join('');
+        expect(String(await engine.readFile(own.id, '/tmp/numbers'))).toBe(numbers);
+        await real.runOk(['kill', own.id]);
+        expect(String(await engine.readFile(own.id, '/etc/passwd'))).toMatch(/^dev:[^:]*:1000:/m);
+        expect(await engine.readFile(own.id, '/nowhere')).toBeUndefined();
+        expect(await engine.readFile(own.id, '/etc')).toBeUndefined();
       });
 
       it('sees that a container is stopped', async () => {
@@ -168,6 +179,13 @@ describe.each<EngineKind>(['docker', 'podman'])('%s', (kind) => {
         expect((await events.next()).value).toEqual({ action: 'die', id: own.id });
         await real.runOk(['start', own.id]);
         expect((await events.next()).value).toEqual({ action: 'start', id: own.id });
+      });
+
+      it('hears of the start of any container', async () => {
+        const events = await engine.events({ actions: ['start'] });
+        onTestFinished(() => void events.destroy());
+        const own = await ownContainer();
+        for await (const event of events as AsyncIterable<ContainerEvent>) if (event.id === own.id) break;
       });
 
       it('hears of removal', async () => {

@@ -139,9 +139,9 @@ requireSystem('docker')('the life of a bridge to a container', () => {
       expect(await signInside(container)).toContain('GOODSIG');
     });
 
-    it('ends when the container is removed', async () => {
-      const { person, container, name } = await personWithContainer(docker);
-      await person.ok('up', name, '--restart');
+    it('ends when the container is removed that was named by its ID', async () => {
+      const { person, container } = await personWithContainer(docker);
+      await person.ok('up', container.id, '--restart');
       await docker.runOk(['rm', '-f', container.id]);
       await person.settled();
       expect(await person.json('status')).toEqual([]);

@@ -1,5 +1,9 @@
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { delimiter } from 'node:path';
+import { readdir, readFile } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { userInfo } from 'node:os';
+import { delimiter, join } from 'node:path';
 import type { Up } from '@gpg-bridge/test-support/bridged';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { runOk } from '@gpg-bridge/test-support/process';
@@ -40,6 +44,49 @@ requireSystem('sshd')('a target over ssh', () => {
     expect(await person.json('status')).toEqual([]);
   });
 
+  it('is one bridge by each of its names, and another one where the configuration leads elsewhere', async () => {
+    const { person, server } = await personAndServer();
+    const first = await person.json<Up>('up', `ssh:${SSH_HOST}`);
+    const { username } = userInfo();
+    expect(await person.json('up', `ssh:${username}@${SSH_HOST}`)).toMatchObject({ pid: first.pid });
+    expect(await person.ok('status')).toContain(`where     ${username}@127.0.0.1 port ${server.port}`);
+
+    const other = await SshServer.start();
+    onTestFinished(() => other.stop());
+    await useSsh(person, `-F '${other.configPath}'`);
+    expect(await person.ok('down', `ssh:${SSH_HOST}`)).toContain('There was no bridge');
+    const second = await person.json<Up>('up', `ssh:${SSH_HOST}`);
+    expect(second.pid).not.toBe(first.pid);
+    for (const { path } of [...first.sockets, ...second.sockets]) expect(existsSync(path)).toBe(true);
+    await person.ok('down', `ssh:${SSH_HOST}`);
+    expect(await person.json('status')).toMatchObject([{ pid: first.pid }]);
+  });
+
+  it('is not taken for another machine with another host key, with --restart', async () => {
+    const [one, two] = [await SshServer.start(), await SshServer.start()];
+    for (const server of [one, two]) onTestFinished(() => server.stop());
+    await two.authorize(await readFile(`${one.clientKeyPath}.pub`, 'utf8'));
+    const relay = await Relay.to(one.port);
+    const person = await Person.create();
+    const careless = `-F '${one.configPath}' -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null`;
+    await useSsh(person, `${careless} -o Port=${relay.port}`);
+    const { pid } = await person.json<Up>('up', `ssh:${SSH_HOST}`, '--restart');
+    const log = person.start(['log', `ssh:${SSH_HOST}`, '-f']);
+    await log.printed(/bridged ssh:/);
+
+    relay.leadTo(one.port);
+    await log.printed(/bridged ssh:.*bridged ssh:/s);
+    relay.leadTo(two.port);
+    await log.printed(/another host key than when the bridge was started/);
+    expect(await readdir(join(two.home, '.gnupg'))).toEqual([]);
+    expect(await person.json('status')).toMatchObject([{ pid }]);
+    const status = await person.ok('status');
+    expect(status).toContain('waiting for target');
+    expect(status).toMatch(/error .*: the machine has another host key than when the bridge was started\./);
+    relay.leadTo(one.port);
+    await log.printed(/another host key.*bridged ssh:/s);
+  });
+
   it('says what ssh said when the machine can not be reached', async () => {
     const person = await Person.create();
     const nobodyListens = 1;
@@ -61,6 +108,48 @@ requireSystem('sshd', 'shells')('a target over ssh', () => {
     await person.ok('down', `ssh:${SSH_HOST}`);
   });
 });
+
+/** A port that leads to another one, which can be changed; changing it cuts what is open. */
+class Relay {
+  readonly #server = createServer((client) => {
+    const there = connect(this.#destination, '127.0.0.1');
+    for (const [from, to] of [
+      [client, there],
+      [there, client],
+    ] as const) {
+      this.#open.add(from);
+      from.on('error', () => {}).once('close', () => to.destroy());
+      from.pipe(to);
+    }
+  });
+  readonly #open = new Set<Socket>();
+  #destination: number;
+
+  private constructor(destination: number) {
+    this.#destination = destination;
+  }
+
+  static async to(destination: number): Promise<Relay> {
+    const relay = new Relay(destination);
+    relay.#server.listen(0, '127.0.0.1');
+    await once(relay.#server, 'listening');
+    onTestFinished(() => {
+      relay.leadTo(0);
+      relay.#server.close();
+    });
+    return relay;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  leadTo(destination: number): void {
+    this.#destination = destination;
+    for (const socket of this.#open) socket.destroy();
+    this.#open.clear();
+  }
+}
 
 /** Puts options before those of the person's ssh, as a configuration file would. */
 async function useSsh(person: Person, options: string): Promise<void> {

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import type { Runtime } from '@gpg-bridge/socket-server';
@@ -9,11 +10,19 @@ export interface BridgeOptions {
   ssh?: boolean;
   /** The target's user. */
   user?: string;
+  /** A home in the target for that user, whose own can't be used. */
+  home?: string;
   /** `pairs` unless said: the keys whose secret half is on the host. */
   keys?: KeyFilter;
   /** Narrows the SSH keys that are offered, by fingerprint or comment; empty: all of them. */
   sshKeys?: string[];
   sshFromGpg?: boolean;
+  /** gpg-agent's restricted socket, where neither gpgconf nor gpg-agent.conf tells it. */
+  gpgSocket?: string;
+  /** GNUPGHOME of the host's agent and keys; GnuPG's own place if absent. */
+  gnupgHome?: string;
+  /** SSH_AUTH_SOCK of the host's ssh-agent. */
+  sshAuthSock?: string;
   /** `auto`: the first one that is found. */
   runtime?: Runtime | 'auto';
   takeover?: boolean;
@@ -38,7 +47,9 @@ const NOT_COMPARED: ReadonlySet<string> = new Set(['user', 'exec', 'takeover']);
 /** The options of a bridge to which a person says more: what was said before holds until it is changed by name. */
 export function mergedOptions(before: BridgeOptions, given: BridgeOptions): BridgeOptions {
   const said = Object.entries(given).filter(([, value]) => value !== undefined);
-  return { ...before, ...(Object.fromEntries(said) as BridgeOptions) };
+  // Without GNUPGHOME, GnuPG's own home is meant; without SSH_AUTH_SOCK nothing is said about the ssh-agent.
+  const { gnupgHome: _before, ...held } = before;
+  return { ...held, ...(Object.fromEntries(said) as BridgeOptions) };
 }
 
 /** What makes one bridge another than the other. */
@@ -56,7 +67,9 @@ export function optionChanges(before: BridgeOptions, after: BridgeOptions): Opti
 
 /** Every option that is not at its default, in words that can be compared and shown. */
 function comparable(options: BridgeOptions): Map<string, string> {
+  const usesSshAuthSock = options.ssh !== false && !options.sshFromGpg;
   const entries = Object.entries(options).flatMap(([name, value]): [string, string][] => {
+    if (name === 'sshAuthSock' && !usesSshAuthSock) return [];
     if (NOT_COMPARED.has(name) || value === undefined || isDefault(name, value)) return [];
     if (typeof value === 'boolean') return [[name, value ? 'yes' : 'no']];
     return [[name, [value].flat().map(String).sort().join(',')]];
@@ -72,7 +85,11 @@ function isDefault(name: string, value: unknown): boolean {
   return value === false && name !== 'gpg' && name !== 'ssh';
 }
 
+/** Options that are not given as such, but by the environment. */
+const VARIABLES: Readonly<Record<string, string>> = { gnupgHome: 'GNUPGHOME', sshAuthSock: 'SSH_AUTH_SOCK' };
+
 function optionName(name: string): string {
+  if (VARIABLES[name]) return VARIABLES[name];
   const words = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   return `--${name === 'sshKeys' ? 'ssh-key' : words}`;
 }
@@ -105,12 +122,39 @@ export function bridgeWords(options: BridgeOptions): string[] {
     if (options[name] !== undefined) words.push(options[name] ? `--${name}` : `--no-${name}`);
   }
   if (options.user !== undefined) words.push(`--user=${options.user}`);
+  if (options.home !== undefined) words.push(`--home=${options.home}`);
   if (options.keys !== undefined) words.push(`--keys=${[options.keys].flat().join(',')}`);
   for (const key of options.sshKeys ?? []) words.push(`--ssh-key=${key}`);
   if (options.sshFromGpg) words.push('--ssh-from-gpg');
+  if (options.gpgSocket !== undefined) words.push(`--gpg-socket=${options.gpgSocket}`);
   if (options.runtime !== undefined) words.push(`--runtime=${options.runtime}`);
   if (options.takeover) words.push('--takeover');
   if (options.restart) words.push('--restart');
   if (options.exec !== undefined) words.push(`--exec=${options.exec}`);
   return words;
+}
+
+/** Adds where the environment says that the host's agents are, as far as they are bridged and nothing else was said. */
+export function withHostAgents(options: BridgeOptions, env: NodeJS.ProcessEnv): BridgeOptions {
+  const { GNUPGHOME, SSH_AUTH_SOCK } = env;
+  return {
+    ...(GNUPGHOME ? { gnupgHome: resolve(GNUPGHOME) } : {}),
+    ...(SSH_AUTH_SOCK && options.ssh !== false && !options.sshFromGpg
+      ? { sshAuthSock: isAbsoluteSocket(SSH_AUTH_SOCK) ? SSH_AUTH_SOCK : resolve(SSH_AUTH_SOCK) }
+      : {}),
+    ...options,
+  };
+}
+
+/** The variables that lead a daemon to the agents of its options. */
+export function hostAgentVariables({ gnupgHome, sshAuthSock }: BridgeOptions): NodeJS.ProcessEnv {
+  return {
+    ...(gnupgHome === undefined ? {} : { GNUPGHOME: gnupgHome }),
+    ...(sshAuthSock === undefined ? {} : { SSH_AUTH_SOCK: sshAuthSock }),
+  };
+}
+
+/** A path from the root, or the name of a pipe on Windows. */
+function isAbsoluteSocket(path: string): boolean {
+  return path.startsWith('/') || path.startsWith('\\\\');
 }

@@ -60,6 +60,7 @@ const ERROR_CODES = {
   ENGINE_FAILED: { exit: 1 },
   TARGET_NO_RUNTIME: { exit: 5 },
   DAEMON_FAILED: { exit: 1 },
+  BRIDGE_EXISTS: { exit: 1 },
   DEMO_FAILED: { exit: 1 },
   BRIDGE_NOT_RUNNING: { exit: 1 },
   BRIDGE_BROKEN: { exit: 1 },

@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import { ofKernel, type SocketIdentity, sameIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import { exportPublicKeys } from '@gpg-bridge/core/host/public-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
@@ -38,6 +39,8 @@ export interface BridgeParts {
   succeeds?: readonly SocketType[] | undefined;
   /** Sockets without which the bridge is of no use. */
   required?: readonly SocketType[] | undefined;
+  /** Says whose a socket in the target is, if another bridge's. */
+  holderOf?: ((socket: SocketIdentity) => Promise<string | undefined>) | undefined;
   journal: Journal;
   log: LogCallback;
   /** Gives up on a bridge that is not ready yet. */
@@ -168,6 +171,14 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
     return { ...report, mended: [...made, ...report.mended] };
   }
 
+  /** Whether one of its sockets is this one. */
+  async holds(socket: SocketIdentity): Promise<boolean> {
+    const { operations, kept } = this.#served;
+    if (ofKernel(operations.facts.boot, [socket]).length === 0) return false;
+    const own = await Promise.all(kept.map(({ path }) => operations.lstat(path)));
+    return own.some((facts) => facts && sameIdentity(facts.identity, socket));
+  }
+
   /** The types of the sockets whose paths lead to this bridge. */
   async inPlace(): Promise<SocketType[]> {
     const { kept } = this.#served;
@@ -240,7 +251,7 @@ async function serveTarget(
   host: HostSide,
   parts: BridgeParts,
 ): Promise<ServedTarget> {
-  const { target, journal, log, takeover, succeeds, signal } = parts;
+  const { target, journal, log, takeover, succeeds, holderOf, signal } = parts;
   const muxer = new HostMuxer({ input: exec.stdout, output: exec.stdin });
   let ended: BridgeError | undefined;
   const ready = new Promise<ReadyInfo>((resolve, reject) => {
@@ -270,6 +281,7 @@ async function serveTarget(
       succeeds,
       hostSockets: await host.hostSockets,
       sshDirectory: target.sshDirectory,
+      holderOf,
       log,
     };
     // Keys that a person named and that are not there fail the bridge before it touches anything.
@@ -306,9 +318,17 @@ function noSockets(target: Target, [first, second]: readonly BridgeError[]): Bri
   return new BridgeError('TARGET_ERROR', {
     what: `in ${target.name}: ${printable(first?.what ?? 'no socket was made')}`,
     why: printable([first?.why, ...(second ? [`${second.what}: ${second.why}`] : [])].join('; '), 1_000),
-    fix: printable([...new Set([first?.fix, second?.fix])].filter(Boolean).join(' '), 1_000),
+    fix: printable(
+      [...new Set([first?.fix, second?.fix, ...homeHint(first)])].filter(Boolean).join(' '),
+      1_000,
+    ),
     cause: first,
   });
+}
+
+/** A user who can't write to the home that the target gives them can be given another. */
+function homeHint(failure: BridgeError | undefined): string[] {
+  return failure?.code === 'SOCKET_DIR_UNUSABLE' ? ['Or give that user a place with --home DIR.'] : [];
 }
 
 /** A target that closed without a word in the protocol often said why on its standard error. */

@@ -3,6 +3,7 @@ import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
+import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { type BridgeOptions, isSshImplied } from '../bridge-options.ts';
 
 /** The host's agents; one that is absent is not bridged. */
@@ -17,6 +18,8 @@ export interface HostAgents {
 export interface FoundAgents {
   agents: HostAgents;
   warnings: string[];
+  /** Those that were wanted and not found. */
+  missing: SocketType[];
 }
 
 /**
@@ -26,7 +29,8 @@ export interface FoundAgents {
 export async function findHostAgents(options: BridgeOptions, log: LogCallback): Promise<FoundAgents> {
   const agents: HostAgents = {};
   const warnings: string[] = [];
-  const gpg = new HostGpgAgent({ log });
+  const missing: SocketType[] = [];
+  const gpg = new HostGpgAgent({ log, socketPath: options.gpgSocket });
   const ssh = new HostSshAgent({ log, fromGpg: options.sshFromGpg ?? false });
   await Promise.all([
     tryAgent(gpg, options.gpg, (agent) => (agents.gpg = agent)),
@@ -36,7 +40,7 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
   if (agents.ssh && options.sshKeys?.length) {
     agents.sshKeys = await resolveSshKeys(agents.ssh, options.sshKeys);
   }
-  if (agents.gpg || agents.ssh) return { agents, warnings };
+  if (agents.gpg || agents.ssh) return { agents, warnings, missing };
   throw new BridgeError('NO_HOST_AGENT', {
     what: 'there is nothing to bridge',
     why: warnings.join('; ') || 'both agents were left out',
@@ -56,6 +60,7 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
       const failure = toBridgeError(error, "a host's agent can't be had");
       if (wanted) throw failure;
       warnings.push(`${failure.what}: ${failure.why}`);
+      missing.push(agent instanceof HostGpgAgent ? 'gpg-agent' : 'ssh-agent');
     }
   }
 }

@@ -30,7 +30,7 @@ export interface StartOptions {
 
 /** A target that is only slow is given this long to run a shell. */
 const LAUNCH_TIMEOUT_MS = 60_000;
-/** What shells and container runtimes exit with when a program can't be run or is not there. */
+/** What shells and container runtimes exit with when a program can't be run or is not there; kubectl exits with 1. */
 const NOT_RUN: ReadonlySet<number | null> = new Set([126, 127]);
 /** What a stream tells of itself to whoever reads it. */
 const NEWS = ['readable', 'end', 'close'] as const;
@@ -39,7 +39,11 @@ const NO_SHELL = /\bsh\b.*(?:not found|no such file)/i;
 /** Sends a launcher the server for the runtime that it finds. */
 export async function startServer(target: Target, options: StartOptions): Promise<StartedServer> {
   const { exec } = options;
-  const stderr = readLines(exec.stderr, (line) => options.log(`target: ${line}`, 'info'));
+  let noShell = '';
+  const stderr = readLines(exec.stderr, (line) => {
+    if (NO_SHELL.test(line)) noShell ||= line;
+    options.log(`target: ${line}`, 'info');
+  });
   const patience = new AbortController();
   const giveUp = () => patience.abort(notAnswered(target, 'it was told not to wait for it'));
   const late = setTimeout(
@@ -50,7 +54,8 @@ export async function startServer(target: Target, options: StartOptions): Promis
   try {
     if (options.signal?.aborted) giveUp();
     const found = await launched(exec, patience.signal);
-    if (Buffer.isBuffer(found)) throw await notStarted(target, exec, options.runtime, found, stderr);
+    if (Buffer.isBuffer(found))
+      throw await notStarted(target, exec, options.runtime, found, stderr, () => noShell);
     if (found.runtime === 'none') throw noRuntime(target, options.runtime);
     if (found.noise.length > 0) options.log(`target printed ${found.noise.length} bytes first`, 'debug');
     // The line may have been there before anybody gave up.
@@ -108,11 +113,13 @@ async function notStarted(
   runtime: Runtime | undefined,
   printed: Buffer,
   stderr: () => string,
+  noShell: () => string,
 ): Promise<BridgeError> {
   const { status } = await exec.exited;
   const said = stderr() || printable(printed, 200);
   // Engines and shells say it in their own words; what they exit with is the same for other reasons, too.
-  if (NOT_RUN.has(status) && NO_SHELL.test(said)) return noRuntime(target, runtime, said);
+  if ((NOT_RUN.has(status) || target.kind === 'k8s') && noShell())
+    return noRuntime(target, runtime, noShell());
   if (printed.length > 0 && status === 0) {
     return new BridgeError('NOT_A_BRIDGE', {
       what: `${target.name} did not start its end of the bridge`,

@@ -2,6 +2,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import type { BridgeSelector } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
+import { shellQuote } from '../targets/shell-quote.ts';
 import { textFlag } from './flags.ts';
 import { usage } from './parse.ts';
 import type { CommandName, ParsedCommand } from './specs.ts';
@@ -43,10 +44,32 @@ export async function runningBridge(command: CommandName, parsed: ParsedCommand)
 }
 
 /** The error for a bridge that is not there. */
-export function noBridge({ spec, name }: NamedBridge): BridgeError {
+export function noBridge({ spec, name, selector }: NamedBridge): BridgeError {
   return new BridgeError('BRIDGE_NOT_RUNNING', {
     what: `there is no bridge to ${name}`,
     why: 'none was started, or it has ended',
-    fix: `Start one with \`gpg-bridge up ${spec ?? `--exec '${name}'`}\`.`,
+    fix: `Start one with \`gpg-bridge up ${operandWords(spec, selector)}\`.`,
   });
+}
+
+/** The words that name a bridge on a command line, fit to be pasted into a shell. */
+export function operandWords(target: string | undefined, { user, exec }: BridgeSelector): string {
+  const words = exec === undefined ? [target ?? ''] : ['--exec', exec];
+  return [...words, ...(user === undefined ? [] : ['--user', user])].map(shellQuote).join(' ');
+}
+
+/** Says which other users have a bridge to the same target, and how to name each. */
+export function otherUsers(
+  command: CommandName,
+  bridges: readonly DaemonStatus[],
+  found?: DaemonStatus,
+): string {
+  const others = bridges.filter(({ key }) => key !== found?.key);
+  return others
+    .map(({ target, options }) => {
+      const whose = options.user === undefined ? "the target's own user" : `the user ${options.user}`;
+      const words = operandWords(target, options);
+      return `There is ${found ? 'also ' : ''}one for ${whose}: gpg-bridge ${command} ${words}\n`;
+    })
+    .join('');
 }

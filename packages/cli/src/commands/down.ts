@@ -1,5 +1,5 @@
 import { Manager } from '../manager/manager.ts';
-import { namedBridge } from './bridge-operand.ts';
+import { namedBridge, otherUsers } from './bridge-operand.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
 
@@ -14,6 +14,7 @@ export async function run(command: ParsedCommand): Promise<number> {
     process.stdout.write(
       stopped ? `The bridge to ${named.name} is down.\n` : `There was no bridge to ${named.name}.\n`,
     );
+    process.stdout.write(otherUsers('down', await manager.findAll(named.spec, named.selector)));
     return 0;
   }
   if (!command.flags.all) throw usage('down', 'it needs a target, or --all');

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { Runtime } from '@gpg-bridge/socket-server';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { usage } from './parse.ts';
@@ -16,6 +17,11 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   if (gpg !== undefined) options.gpg = gpg;
   if (ssh !== undefined) options.ssh = ssh;
   if (textFlag(flags, 'user') !== undefined) options.user = textFlag(flags, 'user')!;
+  const home = textFlag(flags, 'home');
+  if (home !== undefined) {
+    if (!home.startsWith('/')) throw usage(command, `--home takes a path from the root, not '${home}'`);
+    options.home = home;
+  }
   if (keys !== undefined) options.keys = keyChoice(command, keys);
   const sshFromGpg = yesOrNo(command, flags, 'ssh-from-gpg');
   const restart = yesOrNo(command, flags, 'restart');
@@ -23,6 +29,8 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   if (Array.isArray(sshKeys) && sshKeys.length > 0)
     options.sshKeys = command === 'up' ? sshKeyNames(command, sshKeys) : sshKeys;
   if (sshFromGpg !== undefined) options.sshFromGpg = sshFromGpg;
+  const gpgSocket = textFlag(flags, 'gpg-socket');
+  if (gpgSocket !== undefined) options.gpgSocket = resolve(gpgSocket);
   if (textFlag(flags, 'runtime') !== undefined) options.runtime = textFlag(flags, 'runtime') as Runtime;
   if (flags.takeover) options.takeover = true;
   if (restart !== undefined) options.restart = restart;

@@ -4,7 +4,7 @@ const TARGETS = `Targets:
   NAME, docker:NAME      a Docker container, by name or ID
   podman:NAME            a Podman container
   ssh:[USER@]HOST        a machine that ssh reaches
-  k8s:[NS/]POD[/CTR]     a pod that kubectl reaches
+  k8s:[NS/]POD[/CTR]     a pod that kubectl reaches; deploy:NAME for POD: its first ready one
   wsl:DISTRO             a WSL distribution
   local:DIR              this machine, with DIR as GNUPGHOME
   --exec 'COMMAND'       whatever runs a command with its input and output`;

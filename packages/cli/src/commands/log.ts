@@ -6,7 +6,7 @@ import { bridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
 import { Manager } from '../manager/manager.ts';
 import { shortKey } from '../terminal/format.ts';
 import { styles } from '../terminal/style.ts';
-import { noBridge, requireNamedBridge } from './bridge-operand.ts';
+import { type NamedBridge, noBridge, requireNamedBridge } from './bridge-operand.ts';
 import { textFlag } from './flags.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
@@ -34,7 +34,9 @@ export async function run(command: ParsedCommand): Promise<number> {
   else for (const line of held) write(line);
   held = undefined;
   if (!follow) return 0;
-  const watcher = watch(dirname(path), () => reader.read());
+  const watcher = watch(dirname(path), () => {
+    if (!reader.read()) void followMoved(reader, named);
+  });
   await new Promise<void>((resolve) => {
     process.once('SIGINT', resolve);
     process.once('SIGTERM', resolve);
@@ -48,6 +50,14 @@ function lineCount(text: string | undefined): number {
   if (text === undefined) return Number.POSITIVE_INFINITY;
   if (!/^\d{1,9}$/.test(text)) throw usage('log', `--lines takes a number, not '${text}'`);
   return Number(text);
+}
+
+/** A bridge that has turned to another container of the same name takes its log along. */
+async function followMoved(reader: LineReader, { spec, selector }: NamedBridge): Promise<void> {
+  const key = await new Manager().keyOf(spec, selector).catch(() => undefined);
+  if (key === undefined) return;
+  reader.path = bridgeFiles(stateDirectory(), key).log;
+  reader.read();
 }
 
 function describe(line: LogLine): string {
@@ -70,7 +80,7 @@ class LineReader {
   #decoder = new StringDecoder('utf8');
 
   constructor(
-    readonly path: string,
+    public path: string,
     readonly onLine: (line: LogLine) => void,
   ) {}
 

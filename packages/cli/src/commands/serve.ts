@@ -2,7 +2,7 @@ import { closeSync, existsSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { toBridgeError } from '@gpg-bridge/core/errors';
 import { SOCKET_TYPES } from '@gpg-bridge/core/socket-type';
-import { checkOptions } from '../bridge-options.ts';
+import { checkOptions, withHostAgents } from '../bridge-options.ts';
 import { Daemon, type Predecessor } from '../daemon/daemon.ts';
 import { restoreEnvironment } from '../daemon/environment.ts';
 import {
@@ -13,7 +13,7 @@ import {
   stateDirectory,
 } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
-import { bridgeKey, type Target } from '../targets/target.ts';
+import { bridgeKey, leadsElsewhere, type Target } from '../targets/target.ts';
 import { bridgeOptions, textFlag } from './flags.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
@@ -23,13 +23,21 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
   restoreEnvironment(process.env);
   const tell = readyTeller(textFlag(flags, 'ready-fd'));
   try {
-    const options = bridgeOptions('serve', flags);
+    const options = withHostAgents(bridgeOptions('serve', flags), process.env);
     checkOptions(options);
     const container = textFlag(flags, 'container');
     const spec = textFlag(flags, 'target') ?? (container === undefined ? undefined : `docker:${container}`);
     if (spec === undefined && options.exec === undefined)
       throw usage('serve', 'it needs --container or --target');
-    const target = await resolveTarget(spec, options);
+    const byName = flags['by-name'] === true || undefined;
+    const target = await resolveTarget(spec, { ...options, byName });
+    const key = textFlag(flags, 'expected-bridge');
+    if (key !== undefined && key !== bridgeKey(target)) {
+      throw leadsElsewhere(
+        target.name,
+        'its name came to lead to another place while the bridge was started',
+      );
+    }
     const daemon = new Daemon({
       target,
       files: files(textFlag(flags, 'pid-file'), target),

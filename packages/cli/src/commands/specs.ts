@@ -43,6 +43,10 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   ssh: { help: "bridge the ssh-agent, and fail if the host's can't be had" },
   'no-ssh': { help: 'leave the ssh-agent out' },
   user: USER_OPTION,
+  home: {
+    value: 'DIR',
+    help: "a directory there for the user's keyring and sockets, instead of the own home",
+  },
   keys: {
     value: 'WHICH',
     help: 'public keys to import there: pairs (default), all, none, or IDs with commas',
@@ -52,6 +56,10 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
     value: 'KEY',
     many: true,
     help: 'offer only this SSH key: fingerprint, comment, .pub file, or all; repeatable',
+  },
+  'gpg-socket': {
+    value: 'PATH',
+    help: "gpg-agent's extra socket, if neither gpgconf nor gpg-agent.conf tells it",
   },
   'ssh-from-gpg': { help: "use gpg-agent's own SSH support instead of SSH_AUTH_SOCK" },
   'no-ssh-from-gpg': { help: 'use SSH_AUTH_SOCK again' },
@@ -85,6 +93,7 @@ export const COMMANDS = {
     examples: [
       ['gpg-bridge up my-container', 'GPG and SSH keys in a Docker container'],
       ['gpg-bridge up podman:build --user dev', 'in a Podman container, for the user dev'],
+      ['gpg-bridge up box --user 4321 --home /tmp/4321', 'for a user without a home that can be written to'],
       ['gpg-bridge up ssh:me@server --no-ssh', 'GPG alone, on a server'],
       ['gpg-bridge up k8s:team/pod-0/app --keys all', 'in a pod, with every public key'],
       ["gpg-bridge up --exec 'lxc exec box --'", 'through any command that runs a command'],
@@ -168,6 +177,8 @@ export const COMMANDS = {
       'pid-file': { value: 'PATH', help: 'where the PID is kept; control socket and log lie beside it' },
       succeeds: { value: 'SOCKETS', help: 'take the place of a bridge that runs', internal: true },
       now: { help: 'end that one without waiting for what is in flight', internal: true },
+      'by-name': { help: 'with --restart, follow a container by its name, not by its ID' },
+      'expected-bridge': { value: 'KEY', help: 'the bridge that this has to be', internal: true },
       'ready-fd': { value: 'N', help: 'where to tell whoever started it', internal: true },
     },
     examples: [

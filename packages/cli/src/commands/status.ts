@@ -2,7 +2,7 @@ import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
 import { byteCount, duration, shortKey } from '../terminal/format.ts';
 import { styles } from '../terminal/style.ts';
-import { namedBridge } from './bridge-operand.ts';
+import { namedBridge, otherUsers } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
 
 /** The status of a bridge that is there and does not work. */
@@ -23,6 +23,9 @@ export async function run(command: ParsedCommand): Promise<number> {
     process.stdout.write(`No bridge ${to}is up. Start one with \`gpg-bridge up NAME\`.\n`);
   }
   if (!named) return 0;
+  if (!command.flags.json) {
+    process.stdout.write(otherUsers('status', await manager.findAll(named.spec, named.selector), found));
+  }
   if (!found) return NONE_STATUS;
   return found.state === 'ready' ? 0 : BROKEN_STATUS;
 }
@@ -55,7 +58,7 @@ function describe(status: DaemonStatus): string {
   const { bold, dim, green, yellow } = styles(process.stdout);
   const { sessions, bytes, waiting, lastOperation: last } = status;
   const state = status.state === 'ready' ? green('up') : yellow(status.state.replaceAll('-', ' '));
-  const user = status.user ? ` as ${status.user}` : '';
+  const user = status.options.user ? ` as ${status.options.user}` : '';
   if (status.state === 'not-answering') {
     return [
       `${bold(status.target)}${user}  ${state} ${dim(`(pid ${status.pid})`)}`,
@@ -63,9 +66,10 @@ function describe(status: DaemonStatus): string {
     ].join('\n');
   }
   const lines = [
-    `${bold(status.target)}${user}  ${state} for ${duration(status.uptimeSeconds)} ${dim(`(${status.runtime || 'not attached'}, pid ${status.pid})`)}`,
+    `${bold(status.target)}${user}  ${state} for ${duration(status.state === 'ready' ? status.uptimeSeconds : status.stateSeconds)} ${dim(`(${status.runtime || 'not attached'}, pid ${status.pid})`)}`,
     `  sessions  ${sessions.open} open, ${sessions.total} in all; ${byteCount(bytes.toHost)} to the host, ${byteCount(bytes.toTarget)} back`,
   ];
+  if (status.where) lines.push(`  where     ${status.where}`);
   for (const problem of status.problems) lines.push(yellow(`  problem   ${problem}`));
   if (status.nextAttempt) {
     const seconds = Math.max(0, (Date.parse(status.nextAttempt) - Date.now()) / 1000);

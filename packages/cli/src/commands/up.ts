@@ -1,7 +1,10 @@
+import type { BridgeOptions } from '../bridge-options.ts';
 import { Manager } from '../manager/manager.ts';
 import type { BridgeInfo } from '../manager/types.ts';
+import { gnupgHomeIn } from '../targets/home.ts';
 import { shellQuote } from '../targets/shell-quote.ts';
 import { Spinner, styles } from '../terminal/style.ts';
+import { operandWords } from './bridge-operand.ts';
 import { bridgeOptions } from './flags.ts';
 import { signalStatus } from './signals.ts';
 import type { ParsedCommand } from './specs.ts';
@@ -44,16 +47,17 @@ export async function run({ operands: [spec], flags }: ParsedCommand): Promise<n
     process.stdout.write(`${JSON.stringify(document)}\n`);
     return 0;
   }
-  process.stdout.write(`${describe(info).join('\n')}\n`);
+  process.stdout.write(`${describe(info, options).join('\n')}\n`);
   return 0;
 }
 
-function describe(info: BridgeInfo): string[] {
+function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   const { bold, dim, green, yellow } = styles(process.stdout);
   const how = { new: 'is up', running: 'was up already, and works', changed: 'was changed' }[info.result];
   const lines = [
     `${green('✓')} The bridge to ${bold(info.target)} ${how} ${dim(`(${info.runtime}, pid ${info.pid})`)}`,
   ];
+  if (info.where) lines.push(`  at   ${info.where}`);
   for (const { type, path } of info.sockets) lines.push(`  ${type.replace('-agent', '').padEnd(4)} ${path}`);
   for (const { option, from, to } of info.changes) lines.push(`  ${option}: ${from} → ${to}`);
   for (const text of info.mended) lines.push(`${yellow('!')} ${text}`);
@@ -63,6 +67,7 @@ function describe(info: BridgeInfo): string[] {
   const ssh = info.sockets.find(({ type }) => type === 'ssh-agent');
   lines.push('', 'Try it there:');
   if (info.shell) lines.push(`  ${info.shell}`);
+  if (gpg && options.home) lines.push(`  export GNUPGHOME=${shellQuote(gnupgHomeIn(options.home))}`);
   if (gpg)
     lines.push(
       '  echo hello | gpg --clear-sign         or: git commit -S',
@@ -73,6 +78,6 @@ function describe(info: BridgeInfo): string[] {
       `  export SSH_AUTH_SOCK=${shellQuote(ssh.path)}`,
       '  ssh-add -l                            or: git push',
     );
-  lines.push('', dim(`End it with: gpg-bridge down ${info.target}`));
+  lines.push('', dim(`End it with: gpg-bridge down ${operandWords(info.target, options)}`));
   return lines;
 }

@@ -38,6 +38,8 @@ export interface BridgeFacts {
   started: string;
   runtime: string;
   sockets: { type: string; path: string }[];
+  /** Where the target is, in words, if its name alone does not say it. */
+  where?: string;
   /** What the person should know: an agent that is missing, private keys that are shadowed. */
   warnings: string[];
   /** What a person types to get to where it can be used, if there is such a thing. */
@@ -48,7 +50,7 @@ export interface BridgeFacts {
 export interface DaemonStatus extends BridgeFacts {
   /** The target and user this bridge is for: what its files are named after. */
   key: string;
-  /** The target's user; empty for the target's own. */
+  /** The target's user as what it resolves to; empty for the target's own. */
   user: string;
   uptimeSeconds: number;
   /**
@@ -56,6 +58,8 @@ export interface DaemonStatus extends BridgeFacts {
    * when it was told to wait for the target to come back, `not-answering` when only its process is known.
    */
   state: 'starting' | 'ready' | 'broken' | 'waiting-for-target' | 'ending' | 'not-answering';
+  /** How long it has been in that state. */
+  stateSeconds: number;
   /** What does not work, in words for a person. */
   problems: string[];
   /** What did not work and was mended for this answer. */
@@ -64,7 +68,13 @@ export interface DaemonStatus extends BridgeFacts {
   inPlace?: string[];
   /** ISO time of the next attempt to attach, where one is planned. */
   nextAttempt: string | null;
+  /** It goes to whatever has the target's name, with --restart. */
+  followsName: boolean;
+  /** Where the target's name is looked up: an engine's address, a cluster. */
+  place?: string;
   options: BridgeOptions;
+  /** Agents of the host that were wanted and not found when it attached. */
+  missing: string[];
   sessions: { open: number; total: number };
   bytes: { toHost: number; toTarget: number };
   /** The operation that a person has to answer (PIN, touch, passphrase), if there is one. */
@@ -77,31 +87,28 @@ export interface DaemonStatus extends BridgeFacts {
  * What can be asked:
  * - `status`: its status as it knows it; `check`: its status after a look at every socket in the target
  * - `confirm`: the same if a target that a person named is the one it bridges
+ * - `holds`: its status if a socket in a target is one of its own
  * - `ready`: its status once it is ready; `idle`: once no private key is in use
  * - `stop`: to end
  * - `handover`: to let another bridge take its sockets, for as long as the connection is open
  * - `retire`: to end as soon as nobody is cut off by it
  */
-export type ControlRequest =
-  | 'status'
-  | 'check'
-  | 'confirm'
-  | 'ready'
-  | 'idle'
-  | 'stop'
-  | 'handover'
-  | 'retire';
-
-const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>([
+const REQUEST_NAMES = [
   'status',
   'check',
   'confirm',
+  'holds',
   'ready',
   'idle',
   'stop',
   'handover',
   'retire',
-]);
+] as const;
+
+/** A request that a daemon understands. */
+export type ControlRequest = (typeof REQUEST_NAMES)[number];
+
+const REQUESTS: ReadonlySet<string> = new Set(REQUEST_NAMES);
 /** A daemon that was asked one of these closes the connection when it has ended. */
 const ENDING: ReadonlySet<ControlRequest> = new Set(['stop', 'retire']);
 
@@ -146,7 +153,15 @@ export function serveControl(socket: net.Socket, answer: Answerer): void {
 const GONE: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE']);
 
 /** What a daemon of an older version, which may run for weeks, does not say. */
-const LATER_FIELDS = { user: '', problems: [], mended: [], nextAttempt: null };
+const LATER_FIELDS = {
+  user: '',
+  problems: [],
+  mended: [],
+  nextAttempt: null,
+  stateSeconds: 0,
+  followsName: false,
+  missing: [],
+};
 
 /** How long a living daemon may take to say something. */
 const ANSWER_TIMEOUT_MS = 5_000;

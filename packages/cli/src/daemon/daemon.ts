@@ -1,14 +1,15 @@
 import { type FSWatcher, rmSync, watch, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
-import type { HostAgents } from '../bridge/host-agents.ts';
 import { Journal } from '../bridge/journal.ts';
 import { type BridgeOptions, isSshImplied, mergedOptions, optionChanges } from '../bridge-options.ts';
-import { resolveTarget } from '../targets/resolve.ts';
+import { inHome } from '../targets/home.ts';
+import { locateTarget, resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { type Claim, claim } from './claim.ts';
 import {
@@ -20,10 +21,11 @@ import {
   type RetireRequest,
   serveControl,
 } from './control.ts';
+import { findHolder } from './find-holder.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
 import { readPid } from './pid-file.ts';
-import type { BridgeFiles } from './state-dir.ts';
+import { type BridgeFiles, bridgeFiles } from './state-dir.ts';
 
 /** What a daemon is started with. */
 export interface DaemonOptions {
@@ -53,8 +55,8 @@ const QUIET: ReadonlySet<LogLevel> = new Set(['trace', 'debug']);
  * watch over the target. `run` resolves when it is over.
  */
 export class Daemon {
-  readonly #target: Target;
-  readonly #files: BridgeFiles;
+  #target: Target;
+  #files: BridgeFiles;
   readonly #options: BridgeOptions;
   readonly #verbose: boolean;
   readonly #echo: (line: string) => void;
@@ -64,14 +66,16 @@ export class Daemon {
   readonly #started = new Date();
   readonly #ending = new AbortController();
   #state: DaemonStatus['state'] = 'starting';
+  #stateSince = Date.now();
+  #control: Claim | undefined;
+  #place: FSWatcher | undefined;
   #bridge: Bridge | undefined;
-  #agents: Promise<HostAgents> | undefined;
   #agentWarnings: readonly string[] = [];
+  #missing: readonly string[] = [];
   /** Totals of earlier bridges of this daemon, from before it attached again. */
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
   #lastError: string | null = null;
   #attached: (() => void)[] = [];
-  #control: Claim | undefined;
   #nextAttempt: Date | undefined;
   /** What the last check found. */
   #problems: readonly string[] = [];
@@ -89,10 +93,8 @@ export class Daemon {
 
   /** Attaches, calls `ready`, and stays until it is told to end or the target goes away. */
   async run(ready: (status: DaemonStatus) => void): Promise<void> {
-    let place: FSWatcher | undefined;
     const takePlace = async () => {
-      this.#control = await this.#claimControl();
-      place = this.#watchPlace(this.#control);
+      await this.#claim(this.#files);
       this.#writePid();
     };
     try {
@@ -105,17 +107,8 @@ export class Daemon {
         ready(this.#status());
       });
     } finally {
-      place?.close();
-      if (this.#control) this.#leave(this.#control);
+      this.#leave();
     }
-  }
-
-  async #claimControl(): Promise<Claim> {
-    const control = await claim(this.#files.control, (socket) =>
-      serveControl(socket, (request, argument, closed) => this.#answer(request, argument, closed)),
-    );
-    if (!control) throw alreadyRunning(this.#target);
-    return control;
   }
 
   /** This bridge works: the one before it finishes what is in flight and ends. */
@@ -132,10 +125,31 @@ export class Daemon {
     this.#ending.abort();
   }
 
+  /** Takes the control socket of these files, and lets go of the one it had. */
+  async #claim(files: BridgeFiles): Promise<void> {
+    const control = await claim(files.control, (socket) =>
+      serveControl(socket, (request, argument, closed) => this.#answer(request, argument, closed)),
+    );
+    if (!control) throw alreadyRunning(this.#target);
+    const before = { control: this.#control, files: this.#files };
+    this.#control = control;
+    this.#files = files;
+    this.#place?.close();
+    this.#place = this.#watchPlace(control);
+    if (before.control) this.#release(before.control, before.files);
+  }
+
+  #enter(state: DaemonStatus['state']): void {
+    if (state !== this.#state) this.#stateSince = Date.now();
+    this.#state = state;
+  }
+
   async #attach(ready: () => Promise<void>): Promise<void> {
     for (let attempt = 0; !this.#ending.signal.aborted; attempt++) {
       if (this.#control?.holds() === false) throw alreadyRunning(this.#target);
+      const isFirst = this.#state === 'starting';
       try {
+        if (!isFirst) await this.#follow();
         const over = await this.#bridgeOnce(async () => {
           attempt = 0;
           await ready();
@@ -147,9 +161,10 @@ export class Daemon {
         this.#lastError = failure.message;
         this.#log.say(failure.message, 'error');
         // --restart waits for a target that was bridged once, not for one that never was.
-        if (this.#state === 'starting' || !this.#control || !this.#options.restart) throw failure;
+        const isNever = isFirst || !this.#control || failure.code === 'BRIDGE_EXISTS';
+        if (isNever || !this.#options.restart) throw failure;
       }
-      this.#state = 'waiting-for-target';
+      this.#enter('waiting-for-target');
       const onPause = (until: Date) => {
         this.#nextAttempt = until;
       };
@@ -160,24 +175,48 @@ export class Daemon {
     }
   }
 
+  /** Turns to what the person's name for the target leads to by now. */
+  async #follow(): Promise<void> {
+    const latest = await this.#target.latest?.();
+    if (!latest) return;
+    const [key, before] = [bridgeKey(latest), bridgeKey(this.#target)];
+    if (key === before) {
+      this.#target = latest;
+      return;
+    }
+    this.#say(`${latest.name} is another one now: ${latest.id}, no longer ${this.#target.id}`, 'warn');
+    const directory = dirname(this.#files.control);
+    const isNamedByKey = bridgeFiles(directory, before).control === this.#files.control;
+    this.#target = latest;
+    if (!isNamedByKey) return; // a person chose the names of the files
+    const files = bridgeFiles(directory, key);
+    await this.#claim(files);
+    this.#log.moveTo(files.log);
+    this.#mendPid();
+  }
+
   /** Attaches once, and serves until that bridge ends; resolves with why it did. */
   async #bridgeOnce(ready: () => Promise<void>): Promise<string> {
     await this.#target.check();
-    const launched = await this.#target.exec(launcherCommand(chosenRuntime(this.#options)));
+    const launcher = inHome(this.#options.home, launcherCommand(chosenRuntime(this.#options)));
+    const launched = await this.#target.exec(launcher);
     const { Bridge, findHostAgents } = await import('./late-modules.ts');
-    this.#agents ??= findHostAgents(this.#options, this.#say).then(({ agents, warnings }) => {
-      this.#agentWarnings = warnings;
-      return agents;
+    // Looked for at every attachment: one that was missing may be there by now.
+    const agents = findHostAgents(this.#options, this.#say).then((found) => {
+      this.#agentWarnings = found.warnings;
+      this.#missing = found.missing;
+      return found.agents;
     });
     const bridge = await Bridge.start({
       target: this.#target,
       launched,
-      agents: this.#agents,
+      agents,
       ...(this.#options.gpg === false ? {} : { keys: this.#options.keys ?? 'pairs' }),
       runtime: chosenRuntime(this.#options),
       takeover: this.#options.takeover,
       succeeds: this.#control ? [] : this.#predecessor?.sockets,
       required: requiredSockets(this.#options),
+      holderOf: (socket) => findHolder(this.#files.control, socket),
       journal: this.#journal,
       log: this.#say,
       signal: this.#ending.signal,
@@ -193,7 +232,7 @@ export class Daemon {
     const watching = this.#target.watch(end).catch(() => () => {});
     try {
       this.#bridge = bridge;
-      this.#state = 'ready';
+      this.#enter('ready');
       // What was wrong before is over; the log still has it.
       this.#lastError = null;
       this.#problems = [];
@@ -207,7 +246,7 @@ export class Daemon {
       const why = await over;
       const isAsked = this.#ending.signal.aborted;
       // Set before `bridge.stop`, which takes time: an `up` that comes meanwhile must not reuse this bridge.
-      this.#state = isAsked || !this.#options.restart ? 'ending' : 'waiting-for-target';
+      this.#enter(isAsked || !this.#options.restart ? 'ending' : 'waiting-for-target');
       this.#lastError = isAsked ? this.#lastError : why;
       this.#say(`the bridge is over: ${why}`, 'info');
       return why;
@@ -225,6 +264,7 @@ export class Daemon {
 
   async #answer(request: ControlRequest, argument: unknown, closed: Promise<void>): Promise<unknown> {
     if (request === 'confirm') return this.#confirm(argument as NamedTarget);
+    if (request === 'holds' && !(await this.#bridge?.holds(argument as SocketIdentity))) return undefined;
     if (readPid(this.#files.pid) !== process.pid) this.#mendPid();
     switch (request) {
       case 'check':
@@ -250,14 +290,10 @@ export class Daemon {
 
   /** The status of a bridge to a target that a person named; checked, if they want nothing else of it. */
   async #confirm(named: NamedTarget): Promise<DaemonStatus | undefined> {
-    if (!matchesTarget(this.#status(), named.spec, named.user)) return undefined;
-    const isNews = optionChanges(this.#options, mergedOptions(this.#options, named.options)).length > 0;
-    const [isNamed, status] = await Promise.all([
-      this.#isNamed(named),
-      isNews ? this.#status() : this.#check({ mend: false }),
-    ]);
-    if (!isNamed) return undefined;
+    if (!(await this.#isNamed(named))) return undefined;
     if (readPid(this.#files.pid) !== process.pid) this.#mendPid();
+    const isNews = optionChanges(this.#options, mergedOptions(this.#options, named.options)).length > 0;
+    const status = isNews ? this.#status() : await this.#check({ mend: false });
     if (isNews || (status.state !== 'broken' && !this.#bridge?.isIncomplete)) return status;
     return this.#check({ mend: true, takeover: named.options.takeover });
   }
@@ -287,20 +323,22 @@ export class Daemon {
   /** Ends once nothing is in flight: another bridge has the sockets already. Goes on if that one gives up. */
   async #retire({ now }: RetireRequest, closed: Promise<void>): Promise<void> {
     const before = this.#state;
-    this.#state = 'ending';
+    this.#enter('ending');
     const idle = now ? true : this.#journal.untilIdle().then(() => true);
     if (await Promise.race([idle, closed.then(() => false)])) this.end('another bridge has taken its place');
     else if (!this.#ending.signal.aborted) {
-      this.#state = before;
+      this.#enter(before);
       this.#bridge?.resume();
     }
   }
 
   /** Whether what a person named, looked up with that person's environment, is this bridge's target and runs. */
   async #isNamed({ spec, user, env }: NamedTarget): Promise<boolean> {
-    if (!matchesTarget(this.#status(), spec, user)) return false;
     try {
-      const target = await resolveTarget(spec, { user, env: { ...process.env, ...env } });
+      const surroundings = { ...process.env, ...env };
+      const named = await locateTarget(spec, { env: surroundings });
+      if (named ? !matchesTarget(this.#status(), named) : spec !== this.#target.name) return false;
+      const target = await resolveTarget(spec, { user, env: surroundings });
       await target.check();
       return bridgeKey(target) === bridgeKey(this.#target);
     } catch {
@@ -319,14 +357,19 @@ export class Daemon {
       started: this.#started.toISOString(),
       uptimeSeconds: Math.floor((Date.now() - this.#started.getTime()) / 1000),
       state: this.#state === 'ready' && this.#knownProblems().length > 0 ? 'broken' : this.#state,
+      stateSeconds: Math.floor((Date.now() - this.#stateSince) / 1000),
       problems: this.#knownProblems(),
       mended: [],
       nextAttempt: this.#nextAttempt?.toISOString() ?? null,
+      ...(this.#target.place === undefined ? {} : { place: this.#target.place }),
+      ...(this.#target.where === undefined ? {} : { where: this.#target.where }),
+      followsName: this.#target.byName ?? false,
       runtime: this.#bridge?.info.runtime ?? '',
       sockets: [...(this.#bridge?.info.sockets ?? [])],
       warnings: [...this.#agentWarnings, ...(this.#bridge?.info.warnings ?? [])],
       ...(this.#target.shell ? { shell: this.#target.shell } : {}),
       options: this.#options,
+      missing: [...this.#missing],
       sessions: {
         open: stats?.streams.open ?? 0,
         total: this.#before.sessions + (stats?.streams.total ?? 0),
@@ -382,9 +425,15 @@ export class Daemon {
     }
   }
 
-  /** Puts away what this daemon made; a PID file that another one wrote stays. */
-  #leave(control: Claim): void {
-    if (readPid(this.#files.pid) === process.pid) rmSync(this.#files.pid, { force: true });
+  /** Puts away what this daemon made. */
+  #leave(): void {
+    this.#place?.close();
+    if (this.#control) this.#release(this.#control, this.#files);
+  }
+
+  /** Removes the files that go with a control socket; a PID file that another daemon wrote stays. */
+  #release(control: Claim, files: BridgeFiles): void {
+    if (readPid(files.pid) === process.pid) rmSync(files.pid, { force: true });
     control.release();
   }
 }
@@ -400,7 +449,7 @@ function chosenRuntime({ runtime }: BridgeOptions): Runtime | undefined {
 }
 
 function alreadyRunning(target: Target): BridgeError {
-  return new BridgeError('DAEMON_FAILED', {
+  return new BridgeError('BRIDGE_EXISTS', {
     what: `can't start a bridge to ${target.name}`,
     why: 'another one runs already',
     fix: 'Use that one, or end it with `gpg-bridge down`.',

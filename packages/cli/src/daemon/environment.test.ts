@@ -22,4 +22,11 @@ describe("a daemon's environment", () => {
   it('has the GNUPGHOME that is meant from here', () => {
     expect(daemonEnvironment({ GNUPGHOME: 'mine' })).toEqual({ GNUPGHOME: resolve('mine') });
   });
+
+  it('has the configurations that are meant from here', () => {
+    expect(daemonEnvironment({ KUBECONFIG: 'a::/b', DOCKER_CONFIG: 'c' })).toEqual({
+      KUBECONFIG: `${resolve('a')}:/b`,
+      DOCKER_CONFIG: resolve('c'),
+    });
+  });
 });

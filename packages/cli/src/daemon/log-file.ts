@@ -34,7 +34,7 @@ export class LogFile {
   #problem: string | undefined;
 
   constructor(
-    readonly path: string,
+    public path: string,
     now = Date.now,
   ) {
     this.#now = now;
@@ -62,6 +62,16 @@ export class LogFile {
       // The log itself can't be written: the status says it instead.
       this.#problem = toBridgeError(error, `can't write ${this.path}`).message;
     }
+  }
+
+  /** Goes on at another path, with what was written so far. */
+  moveTo(path: string): void {
+    try {
+      renameSync(this.path, path);
+    } catch {
+      this.#size = statSync(path, { throwIfNoEntry: false })?.size ?? 0; // somebody removed it
+    }
+    this.path = path;
   }
 
   /** Appends words for a person, unless there have been far too many. */

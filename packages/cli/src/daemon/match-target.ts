@@ -1,16 +1,15 @@
+import type { LocatedName } from '../targets/resolve.ts';
 import type { DaemonStatus } from './control.ts';
 
 /** What a bridge can be recognized by. */
-type Named = Pick<DaemonStatus, 'key' | 'target' | 'id' | 'options'>;
+type Named = Pick<DaemonStatus, 'key' | 'target' | 'id' | 'place'>;
 
-/** Whether `spec` names this bridge's target, by its name, its ID or the start of a container's ID, and `user` its user. */
-export function matchesTarget(status: Named, spec: string, user: string | undefined): boolean {
-  if ((status.options.user ?? '') !== (user ?? '')) return false;
-  const plain = spec.replace(/^docker:/, '');
-  const [kind] = status.key.split('\n');
-  if (status.target === plain || status.target === spec) return true;
-  const id = spec.startsWith(`${kind}:`) ? spec.slice(kind!.length + 1) : plain;
-  const isContainer =
-    kind === 'docker' ? !/^[a-z0-9]+:/.test(plain) : kind === 'podman' && spec.startsWith('podman:');
-  return isContainer && /^[0-9a-f]{12,64}$/.test(id) && status.id.startsWith(id);
+/** Whether a name leads to this bridge's target: by its name, its ID or the start of a container's ID, in one place. */
+export function matchesTarget({ key, target, id, place }: Named, wanted: LocatedName): boolean {
+  if (key.split('\n', 1)[0] !== wanted.kind || place !== wanted.place) return false;
+  if (target === wanted.name) return true;
+  if (wanted.kind === 'k8s')
+    return target.startsWith(`${wanted.name}/`) || `k8s:${id}`.startsWith(`${wanted.name}/`);
+  const start = wanted.name.replace(/^podman:/, '');
+  return /^[0-9a-f]{12,64}$/.test(start) && id.startsWith(start);
 }

@@ -37,6 +37,12 @@ export class ApiConnection {
     return readAnswer(await this.responseTo(sent), this.kind);
   }
 
+  /** One request whose answer, unless it is an error, is not JSON. */
+  async requestBytes(path: string): Promise<{ status: number; body: Buffer }> {
+    const response = await this.responseTo(await this.send('GET', path));
+    return { status: response.statusCode ?? 0, body: await readBytes(response, this.kind) };
+  }
+
   /** A request whose answer is an endless stream; resolves once it has begun. */
   async stream(path: string): Promise<IncomingMessage> {
     const sent = await this.send('GET', path);
@@ -135,6 +141,11 @@ export function engineMessage({ status, body }: ApiAnswer): string {
 }
 
 async function readAnswer(response: IncomingMessage, kind: EngineKind): Promise<ApiAnswer> {
+  const bytes = await readBytes(response, kind);
+  return { status: response.statusCode ?? 0, body: parseJson(bytes.toString()) };
+}
+
+async function readBytes(response: IncomingMessage, kind: EngineKind): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
   try {
@@ -146,7 +157,7 @@ async function readAnswer(response: IncomingMessage, kind: EngineKind): Promise<
   } catch (error) {
     throw unfinished(kind, error as Error);
   }
-  return { status: response.statusCode ?? 0, body: parseJson(Buffer.concat(chunks).toString()) };
+  return Buffer.concat(chunks);
 }
 
 function unfinished(kind: EngineKind, cause: Error): BridgeError {

@@ -14,6 +14,7 @@ import type {
   ExitInfo,
 } from './engine.ts';
 import { eventNames, eventStream } from './event-stream.ts';
+import { fileInTar } from './tar.ts';
 
 /** Options for `ApiEngine`. */
 export interface ApiEngineOptions {
@@ -43,6 +44,16 @@ export class ApiEngine implements Engine {
     if (answer.status !== 200) throw unexpectedAnswer(this.kind, 'to be asked', answer);
   }
 
+  /** Its socket's path was settled once. */
+  async checkAddress(): Promise<void> {}
+
+  async readFile(container: string, path: string): Promise<Buffer | undefined> {
+    checkContainerName(this.kind, container);
+    const where = `/containers/${encodeURIComponent(container)}/archive?path=${encodeURIComponent(path)}`;
+    const { status, body } = await this.connection.requestBytes(where);
+    return status === 200 ? fileInTar(body) : undefined;
+  }
+
   async inspectContainer(nameOrId: string): Promise<ContainerInfo> {
     checkContainerName(this.kind, nameOrId);
     const answer = await this.connection.request('GET', `/containers/${encodeURIComponent(nameOrId)}/json`);
@@ -64,7 +75,7 @@ export class ApiEngine implements Engine {
     const query = new URLSearchParams({
       filters: JSON.stringify({
         type: ['container'],
-        container: [filter.container],
+        ...(filter.container === undefined ? {} : { container: [filter.container] }),
         event: eventNames(this.kind, filter),
       }),
     });

@@ -16,11 +16,14 @@ import type {
   ExitInfo,
 } from './engine.ts';
 import { eventNames, eventStream } from './event-stream.ts';
+import { fileInTar } from './tar.ts';
 
 /** Options for `CommandEngine`. */
 export interface CommandEngineOptions {
   /** Where the command finds its engine: DOCKER_HOST, contexts, CONTAINER_HOST. */
   env?: NodeJS.ProcessEnv;
+  /** Whether the command still leads to the engine that it led to at first; yes, unless said. */
+  isStill?: () => Promise<boolean>;
 }
 
 /** What `inspect` of a container with a long configuration prints has some tens of KiB. */
@@ -37,12 +40,19 @@ const NO_SUCH_CONTAINER = /no such (container|object)|no container with name or 
  */
 export class CommandEngine implements Engine {
   private readonly env: NodeJS.ProcessEnv;
+  private readonly isStill: () => Promise<boolean>;
 
   constructor(
     readonly kind: EngineKind,
     options: CommandEngineOptions = {},
   ) {
     this.env = options.env ?? process.env;
+    this.isStill = options.isStill ?? (async () => true);
+  }
+
+  async checkAddress(): Promise<void> {
+    if (await this.isStill()) return;
+    throw this.unreachable('its configuration leads to another engine by now');
   }
 
   async ping(): Promise<void> {
@@ -58,6 +68,12 @@ export class CommandEngine implements Engine {
     const reason = lastLine(output.stderr);
     if (NO_SUCH_CONTAINER.test(reason)) throw containerNotFound(this.kind, nameOrId, reason);
     throw this.unreachable(reason);
+  }
+
+  async readFile(container: string, path: string): Promise<Buffer | undefined> {
+    checkContainerName(this.kind, container);
+    const { status, stdout } = await this.run(['cp', `${container}:${path}`, '-']);
+    return status === 0 ? fileInTar(stdout) : undefined;
   }
 
   async exec(container: string, argv: readonly string[], options: ExecOptions = {}): Promise<ExecStream> {
@@ -80,7 +96,7 @@ export class CommandEngine implements Engine {
       'events',
       `--since=${since}`,
       '--filter=type=container',
-      `--filter=container=${filter.container}`,
+      ...(filter.container === undefined ? [] : [`--filter=container=${filter.container}`]),
       ...eventNames(this.kind, filter).map((name) => `--filter=event=${name}`),
       '--format={{json .}}',
     ]);

@@ -5,11 +5,12 @@ interface InspectDocument {
   Id?: string;
   Name?: string;
   State?: { Running?: boolean };
+  Config?: { User?: string };
 }
 
 /** Reads what the API and `inspect` of both engines print for a container. */
 export function parseContainerInfo(kind: EngineKind, document: unknown): ContainerInfo {
-  const { Id, Name, State } = (document ?? {}) as InspectDocument;
+  const { Id, Name, State, Config } = (document ?? {}) as InspectDocument;
   if (!Id || !State) {
     throw new BridgeError('ENGINE_FAILED', {
       what: `${kind} described the container in a form that is not known`,
@@ -21,5 +22,6 @@ export function parseContainerInfo(kind: EngineKind, document: unknown): Contain
     id: Id,
     name: (Name ?? Id).replace(/^\//, ''),
     running: State.Running === true,
+    user: Config?.User ?? '',
   };
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
+import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type DiscoveryOptions, discoverEndpoint } from './endpoint.ts';
@@ -62,7 +63,7 @@ describe('discoverEndpoint for docker', () => {
     await machine.addContext('work', contextAt('unix:///work.sock'));
     expect(
       await machine.discover('docker', { DOCKER_HOST: 'unix:///my.sock', DOCKER_CONTEXT: 'work' }),
-    ).toEqual({ way: 'api', socketPath: '/my.sock' });
+    ).toMatchObject({ way: 'api', socketPath: '/my.sock' });
   });
 
   it.each(['tcp://10.0.0.1:2376', 'ssh://me@there', 'npipe:////./pipe/docker_engine', 'unix://relative'])(
@@ -70,7 +71,7 @@ describe('discoverEndpoint for docker', () => {
     async (host) => {
       const machine = await Machine.create();
       await machine.listen('system-docker.sock');
-      expect(await machine.discover('docker', { DOCKER_HOST: host })).toEqual({
+      expect(await machine.discover('docker', { DOCKER_HOST: host })).toMatchObject({
         way: 'command',
       });
     },
@@ -92,7 +93,7 @@ describe('discoverEndpoint for docker', () => {
     const configDir = machine.path('elsewhere');
     await machine.setCurrentContext('work', configDir);
     await machine.addContext('work', contextAt('ssh://me@there'), configDir);
-    expect(await machine.discover('docker', { DOCKER_CONFIG: configDir })).toEqual({
+    expect(await machine.discover('docker', { DOCKER_CONFIG: configDir })).toMatchObject({
       way: 'command',
     });
   });
@@ -163,9 +164,11 @@ describe('discoverEndpoint for podman', () => {
     expect(await machine.discover('podman', { CONTAINER_HOST: 'unix:///p.sock' })).toMatchObject({
       socketPath: '/p.sock',
     });
-    expect(await machine.discover('podman', { CONTAINER_HOST: 'ssh://core@there/run/p.sock' })).toEqual({
-      way: 'command',
-    });
+    expect(await machine.discover('podman', { CONTAINER_HOST: 'ssh://core@there/run/p.sock' })).toMatchObject(
+      {
+        way: 'command',
+      },
+    );
   });
 
   it('takes the rootless socket, then the system socket, then the command', async () => {
@@ -175,6 +178,28 @@ describe('discoverEndpoint for podman', () => {
     expect(await machine.discover('podman')).toMatchObject({ socketPath: system });
     const rootless = await machine.listen('run/podman/podman.sock');
     expect(await machine.discover('podman')).toMatchObject({ socketPath: rootless });
+  });
+
+  it('takes the connection that CONTAINER_CONNECTION names, and is held to it', async () => {
+    const machine = await Machine.create();
+    await machine.listen('run/podman/podman.sock');
+    const listed = [
+      { Name: 'there', URI: 'ssh://core@there:22/run/podman.sock', Default: true },
+      { Name: 'near', URI: 'unix:///run/near.sock', Default: false },
+    ];
+    await writeScript(machine.root, 'podman', `echo '${JSON.stringify(listed)}'`);
+    const named = (CONTAINER_CONNECTION: string) =>
+      machine.discover('podman', { CONTAINER_CONNECTION, PATH: `${machine.root}:/usr/bin:/bin` });
+    expect(await named('there')).toEqual({
+      way: 'command',
+      address: 'ssh://core@there:22/run/podman.sock',
+      pins: { CONTAINER_CONNECTION: 'there' },
+    });
+    expect(await named('near')).toMatchObject({ way: 'api', socketPath: '/run/near.sock' });
+    await expect(named('gone')).rejects.toMatchObject({
+      code: 'ENGINE_UNREACHABLE',
+      why: 'podman knows no connection of this name',
+    });
   });
 
   it('is not concerned by what is meant for docker', async () => {

@@ -5,12 +5,18 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import type { EngineKind } from './engine.ts';
 
 /** How an engine is reached: over the local socket of its API, or through its own command. */
-export type Endpoint = { way: 'api'; socketPath: string } | { way: 'command' };
+export type Endpoint = ({ way: 'api'; socketPath: string } | { way: 'command' }) & {
+  /** Where the engine is: one address for every way of naming it. */
+  address: string;
+  /** Variables that hold the command to this engine, whatever its configuration says later. */
+  pins: NodeJS.ProcessEnv;
+};
 
 /** What discovery looks at; a test gives its own. */
 export interface DiscoveryOptions {
   env?: NodeJS.ProcessEnv;
   home?: string;
+  platform?: NodeJS.Platform;
   /** The well-known sockets of the machine's own engines. */
   systemSockets?: Partial<Record<EngineKind, string>>;
 }
@@ -25,6 +31,7 @@ const DEFAULT_CONTEXT = 'default';
 
 interface Surroundings {
   env: NodeJS.ProcessEnv;
+  platform: NodeJS.Platform;
   home: string;
   systemSocket: string;
 }
@@ -36,6 +43,7 @@ interface Surroundings {
 export function discoverEndpoint(kind: EngineKind, options: DiscoveryOptions = {}): Promise<Endpoint> {
   const surroundings: Surroundings = {
     env: options.env ?? process.env,
+    platform: options.platform ?? process.platform,
     home: options.home ?? homedir(),
     systemSocket: options.systemSockets?.[kind] ?? SYSTEM_SOCKETS[kind],
   };
@@ -44,31 +52,42 @@ export function discoverEndpoint(kind: EngineKind, options: DiscoveryOptions = {
 
 /** The order is the docker command's: DOCKER_HOST, DOCKER_CONTEXT, the current context, the default. */
 async function discoverDocker({ env, home, systemSocket }: Surroundings): Promise<Endpoint> {
-  if (env.DOCKER_HOST) return endpointOf(env.DOCKER_HOST);
+  if (env.DOCKER_HOST) return endpointOf(env.DOCKER_HOST, {});
   const configDir = env.DOCKER_CONFIG || join(home, '.docker');
   const context = env.DOCKER_CONTEXT || currentContext(configDir);
   if (context && context !== DEFAULT_CONTEXT) {
-    return endpointOf(await contextHost(configDir, context));
+    return endpointOf(await contextHost(configDir, context), { DOCKER_CONTEXT: context });
   }
-  return firstUsable([systemSocket, inRuntimeDir(env, 'docker.sock')]);
+  const pins = { DOCKER_CONTEXT: DEFAULT_CONTEXT };
+  return firstUsable([systemSocket, inRuntimeDir(env, 'docker.sock')], pins);
 }
 
-async function discoverPodman({ env, systemSocket }: Surroundings): Promise<Endpoint> {
-  if (env.CONTAINER_HOST) return endpointOf(env.CONTAINER_HOST);
+/** The order is the podman command's. */
+async function discoverPodman({ env, systemSocket, platform }: Surroundings): Promise<Endpoint> {
+  if (env.CONTAINER_HOST) return endpointOf(env.CONTAINER_HOST, {});
+  // Only Linux has containers of its own; elsewhere podman means its default connection.
+  if (env.CONTAINER_CONNECTION || platform !== 'linux') {
+    const { podmanConnection } = await import('./podman-connection.ts'); // seldom needed
+    const connection = await podmanConnection(env, env.CONTAINER_CONNECTION);
+    if (connection) return endpointOf(connection.uri, { CONTAINER_CONNECTION: connection.name });
+  }
   // Podman works without a service: its command then uses the store itself.
-  return firstUsable([inRuntimeDir(env, 'podman/podman.sock'), systemSocket]);
+  return firstUsable([inRuntimeDir(env, 'podman/podman.sock'), systemSocket], {});
 }
 
-function endpointOf(host: string): Endpoint {
+function endpointOf(host: string, pins: NodeJS.ProcessEnv): Endpoint {
   const unix = /^unix:\/\/(\/.*)$/.exec(host);
-  return unix ? { way: 'api', socketPath: unix[1]! } : { way: 'command' };
+  const address = { address: host, pins };
+  return unix ? { way: 'api', socketPath: unix[1]!, ...address } : { way: 'command', ...address };
 }
 
-function firstUsable(candidates: readonly (string | undefined)[]): Endpoint {
+function firstUsable(candidates: readonly (string | undefined)[], pins: NodeJS.ProcessEnv): Endpoint {
   for (const socketPath of candidates) {
-    if (socketPath && isUsable(socketPath)) return { way: 'api', socketPath };
+    if (socketPath && isUsable(socketPath)) {
+      return { way: 'api', socketPath, address: `unix://${socketPath}`, pins };
+    }
   }
-  return { way: 'command' };
+  return { way: 'command', address: 'default', pins };
 }
 
 function isUsable(path: string): boolean {

@@ -11,6 +11,8 @@ export interface ContainerInfo {
   name: string;
   /** A paused container counts as running, too. */
   running: boolean;
+  /** Who runs its commands unless said otherwise, as its image or its maker wrote it; empty for root. */
+  user: string;
 }
 
 /** How a process ended. Neither is known when the container or the engine went away under it. */
@@ -49,9 +51,9 @@ export interface ContainerEvent {
   id: string;
 }
 
-/** Which events to hear about: those of one container (full id), of these kinds. */
+/** Which events to hear about: those of one container (full id), or of all, of these kinds. */
 export interface EventFilter {
-  container: string;
+  container?: string;
   actions: readonly ContainerEventAction[];
 }
 
@@ -59,6 +61,10 @@ export interface EventFilter {
 export interface Engine {
   /** Rejects with ENGINE_UNREACHABLE unless the engine answers. */
   ping(): Promise<void>;
+  /** Rejects with ENGINE_UNREACHABLE if a configuration was changed so that this would be another engine. */
+  checkAddress(): Promise<void>;
+  /** A file of a container's that everybody may read, if it is there. */
+  readFile(container: string, path: string): Promise<Buffer | undefined>;
   /** Finds a container by name, id or the start of an id. */
   inspectContainer(nameOrId: string): Promise<ContainerInfo>;
   /** Starts a command without a terminal in a running container. */

@@ -49,6 +49,10 @@ function parseDocument(line: string): EventDocument {
   }
 }
 
+function isWanted({ id, action }: ContainerEvent, { container, actions }: EventFilter): boolean {
+  return (container === undefined || id === container) && actions.includes(action);
+}
+
 /**
  * The events that pass the filter, from an engine's lines of JSON. It ends when the lines end, however
  * that came about; destroying it calls `release`.
@@ -63,7 +67,7 @@ export function eventStream(lines: Readable, filter: EventFilter, release: () =>
       partial = pieces.pop() ?? '';
       for (const line of pieces) {
         const event = parseEvent(line);
-        if (event && event.id === filter.container && filter.actions.includes(event.action)) this.push(event);
+        if (event && isWanted(event, filter)) this.push(event);
       }
       if (partial.length > MAX_LINE_LENGTH) lines.destroy();
       done();

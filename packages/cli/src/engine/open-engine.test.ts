@@ -1,5 +1,6 @@
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer, type RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { tempDir } from '@gpg-bridge/test-support/temp';
@@ -77,5 +78,38 @@ describe('openContainer', () => {
     const { engine } = await openContainer('docker', 'box', { env });
     expect(engine).toBeInstanceOf(CommandEngine);
     expect(asked).toEqual(['/containers/box/json', '/_ping']);
+  });
+
+  it('holds the command to the context that was current', async () => {
+    const { env } = await surroundings();
+    const { DOCKER_HOST: _host, ...rest } = env;
+    const home = await tempDir();
+    const config = join(home, '.docker');
+    const setContext = async (name: string, host: string) => {
+      const meta = join(config, 'contexts/meta', createHash('sha256').update(name).digest('hex'));
+      await mkdir(meta, { recursive: true });
+      await writeFile(join(meta, 'meta.json'), JSON.stringify({ Endpoints: { docker: { Host: host } } }));
+    };
+    const setCurrent = (name: string) =>
+      writeFile(join(config, 'config.json'), JSON.stringify({ currentContext: name }));
+    await setContext('work', 'ssh://me@work');
+    await setContext('prod', 'ssh://me@prod');
+    await setCurrent('work');
+    const docker = join(rest.PATH!.split(':')[0]!, 'docker');
+    const inspected = JSON.stringify([INSPECTED]);
+    await writeFile(
+      docker,
+      `#!/bin/sh\necho "$DOCKER_CONTEXT" >> '${home}/contexts'\nprintf '%s' '${inspected}'\n`,
+    );
+    const { engine, address } = await openContainer('docker', 'box', { env: rest, home });
+    expect(address).toBe('ssh://me@work');
+    await setCurrent('prod');
+    await engine.checkAddress();
+    await engine.inspectContainer('box');
+    expect(await readFile(`${home}/contexts`, 'utf8')).toBe('work\nwork\n');
+    await setContext('work', 'ssh://me@prod');
+    await expect(engine.checkAddress()).rejects.toMatchObject({
+      why: 'its configuration leads to another engine by now',
+    });
   });
 });

@@ -7,6 +7,8 @@ import type { ContainerInfo, Engine, EngineKind } from './engine.ts';
 export interface OpenedContainer {
   engine: Engine;
   info: ContainerInfo;
+  /** Where that engine is. */
+  address: string;
 }
 
 /**
@@ -19,18 +21,21 @@ export async function openContainer(
   options: DiscoveryOptions = {},
 ): Promise<OpenedContainer> {
   const endpoint = await discoverEndpoint(kind, options);
+  const { address, pins } = endpoint;
   if (endpoint.way === 'api') {
     const engine = new ApiEngine(kind, endpoint.socketPath);
     try {
-      return { engine, info: await engine.inspectContainer(nameOrId) };
+      return { engine, info: await engine.inspectContainer(nameOrId), address };
     } catch (error) {
       // An engine that answers at all is the right one, whatever it says of the container.
       if (!isUnreachable(error) && (await answers(engine))) throw error;
     }
   }
   const { CommandEngine } = await import('./command-engine.ts'); // seldom needed
-  const engine = new CommandEngine(kind, options.env ? { env: options.env } : {});
-  return { engine, info: await engine.inspectContainer(nameOrId) };
+  const env = { ...(options.env ?? process.env), ...pins };
+  const isStill = async () => (await discoverEndpoint(kind, { ...options, env })).address === address;
+  const engine = new CommandEngine(kind, { env, isStill });
+  return { engine, info: await engine.inspectContainer(nameOrId), address };
 }
 
 function answers(engine: ApiEngine): Promise<boolean> {

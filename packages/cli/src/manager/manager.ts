@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import {
   type BridgeOptions,
@@ -7,6 +8,7 @@ import {
   mergedOptions,
   type OptionChange,
   optionChanges,
+  withHostAgents,
 } from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import {
@@ -26,7 +28,7 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
-import { resolveTarget } from '../targets/resolve.ts';
+import { type LocatedName, locateTarget, resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
@@ -56,6 +58,10 @@ const ENGINE_VARIABLES = [
   'HOME',
   'PATH',
 ] as const;
+/** Targets that depend on nothing else: containers, and local homes by an absolute path. */
+const CONFIRMED_KINDS = /^(?:local:\/|docker:|podman:|(?![a-z0-9]+:))/;
+/** An engine or a cluster that does not answer must not keep a person from ending a bridge. */
+const LOOK_UP_TIMEOUT_MS = 5_000;
 /** After this the target is resolved here instead, however long a slow engine takes. */
 const CONFIRM_TIMEOUT_MS = 2_000;
 /** As long as a daemon itself waits for a slow target. */
@@ -85,34 +91,30 @@ export class Manager implements SocketBridgeManager {
   }
 
   /** Makes sure that a bridge with these options runs; returns when it works. */
-  async ensureBridge(spec: string | undefined, { now, ...given }: EnsureOptions = {}): Promise<BridgeInfo> {
-    checkOptions(given);
+  async ensureBridge(spec: string | undefined, { now, ...wanted }: EnsureOptions = {}): Promise<BridgeInfo> {
+    checkOptions(wanted);
+    const given = withHostAgents(wanted, process.env);
     const confirmed = await this.#confirmed(spec, given);
     if (confirmed) return workingInfo(confirmed);
     const target = await resolveTarget(spec, given);
     await target.check();
     const files = bridgeFiles(this.#directory, bridgeKey(target));
-    let running = await runningDaemon(files, target);
-    if (running && isUsable(running, given)) return this.#reuse(files, target, running, given);
+    let running = await this.#running(files, target);
+    if (running && (await isUsable(running, given))) return this.#reuse(target, running, given);
     ensureStateDirectory(this.#directory);
     const lock = await this.#lock(files.lock);
     try {
       // Somebody else may have started it while we waited.
-      running = await runningDaemon(files, target);
-      if (running && isUsable(running, given)) return await this.#reuse(files, target, running, given);
-      if (running && running.state !== 'ending') {
-        return await this.#replace(
-          files,
-          target,
-          running,
-          mergedOptions(running.options, given),
-          now ?? false,
-        );
+      running = await this.#running(files, target);
+      if (running && (await isUsable(running, given))) return await this.#reuse(target, running, given);
+      const options = running && running.state !== 'ending' ? mergedOptions(running.options, given) : given;
+      if (running?.key === bridgeKey(target) && running.state !== 'ending') {
+        return await this.#replace(files, target, running, options, now ?? false);
       }
-      if (running) await stopDaemon(files);
+      if (running) await stopDaemon(bridgeFiles(this.#directory, running.key));
       this.#progress(`connecting to ${target.name}`);
       removeLeftovers(files);
-      return infoOf(await this.#spawn(target, files, given), 'new');
+      return infoOf(await this.#spawn(target, files, options), 'new');
     } finally {
       lock.release();
     }
@@ -266,20 +268,28 @@ export class Manager implements SocketBridgeManager {
   }
 
   /**
-   * The running bridge to a target. One that runs is found by the name it has, without asking an engine
-   * that may have stopped or forgotten the container.
+   * The running bridge to a target. Where that can't be looked up, because the engine has stopped, the container
+   * was removed or the cluster does not answer, a bridge is found by the name it has in that same place.
    */
   async find(spec: string | undefined, selector: BridgeSelector = {}): Promise<DaemonStatus | undefined> {
-    const named = await this.#named(spec, selector);
-    if (named) return named;
     const target = await resolveKnown(spec, selector);
-    return target && runningDaemon(bridgeFiles(this.#directory, bridgeKey(target)), target);
+    const running = target && (await runningDaemon(bridgeFiles(this.#directory, bridgeKey(target)), target));
+    if (running) return running;
+    const named = (await this.#named(spec, selector, target)).filter(
+      ({ user, options }) => user === target?.user || (options.user ?? '') === (selector.user ?? ''),
+    );
+    return named.length === 1 ? named[0] : undefined;
+  }
+
+  /** The running bridges to a target, whoever their user is. */
+  async findAll(spec: string | undefined, selector: BridgeSelector = {}): Promise<DaemonStatus[]> {
+    return this.#named(spec, selector, await resolveKnown(spec, selector));
   }
 
   /** The key that the files of a target's bridge are named after, whether it runs or not. */
   async keyOf(spec: string | undefined, selector: BridgeSelector = {}): Promise<string | undefined> {
-    const named = await this.#named(spec, selector);
-    if (named) return named.key;
+    const running = await this.find(spec, selector);
+    if (running) return running.key;
     const target = await resolveKnown(spec, selector);
     return target && bridgeKey(target);
   }
@@ -299,11 +309,18 @@ export class Manager implements SocketBridgeManager {
     return answers.filter((status) => status !== undefined);
   }
 
-  async #named(spec: string | undefined, selector: BridgeSelector): Promise<DaemonStatus | undefined> {
-    const named = (await this.list()).filter((status) =>
-      matchesTarget(status, spec ?? selector.exec ?? '', selector.user),
+  /** The bridges to a target, found by its ID if it is known, and else by its name. */
+  async #named(
+    spec: string | undefined,
+    selector: BridgeSelector,
+    target: Target | undefined,
+  ): Promise<DaemonStatus[]> {
+    const located = await locateKnown(spec, selector);
+    const found = (await this.list()).filter(
+      (status) =>
+        (target !== undefined && isSameTarget(status, target)) || (located && matchesTarget(status, located)),
     );
-    return named.length === 1 ? named[0] : undefined;
+    return found;
   }
 
   /**
@@ -311,25 +328,41 @@ export class Manager implements SocketBridgeManager {
    * The daemon does the looking up because it has the code for that loaded already.
    */
   async #confirmed(spec: string | undefined, options: BridgeOptions): Promise<DaemonStatus | undefined> {
-    // A relative path, and maybe a command, depends on the working directory, which the daemon does not share.
-    if (spec === undefined || options.exec !== undefined || /^local:(?!\/)/.test(spec)) return undefined;
+    // A relative path, and maybe a command, depends on the working directory, which the daemon does not share; what
+    // ssh and kubectl say depends on a person's whole environment.
+    if (spec === undefined || options.exec !== undefined || !CONFIRMED_KINDS.test(spec)) return undefined;
     const env = Object.fromEntries(ENGINE_VARIABLES.map((name) => [name, process.env[name] ?? '']));
     const asked: NamedTarget = { spec, user: options.user, env, options };
     const [status, another] = await this.#askAll('confirm', CONFIRM_TIMEOUT_MS, asked);
     if (!status || another) return undefined;
     const isUp = status.state === 'ready' || status.state === 'broken';
-    return isUp && isUsable(status, options) ? status : undefined;
+    return isUp && (await isUsable(status, options)) ? status : undefined;
   }
 
-  async #reuse(
-    files: BridgeFiles,
-    target: Target,
-    running: DaemonStatus,
-    { takeover }: BridgeOptions,
-  ): Promise<BridgeInfo> {
+  /** The bridge to a target, or one that follows the name by which it is meant and has not got there yet. */
+  async #running(files: BridgeFiles, target: Target): Promise<DaemonStatus | undefined> {
+    const running = await runningDaemon(files, target);
+    if (running || !target.byName) return running;
+    return (await this.list()).find(
+      ({ followsName, options, state, key, target: name, place, user }) =>
+        followsName &&
+        (target.kind === 'k8s' || (options.restart && state === 'waiting-for-target')) &&
+        key.startsWith(`${target.kind}\n`) &&
+        name === target.name &&
+        place === target.place &&
+        user === target.user,
+    );
+  }
+
+  async #reuse(target: Target, running: DaemonStatus, { takeover }: BridgeOptions): Promise<BridgeInfo> {
+    const files = bridgeFiles(this.#directory, running.key);
     if (running.state !== 'ready' && running.state !== 'broken') {
       this.#progress(`waiting for the bridge to ${target.name}`);
-      const status = await askDaemon(files.control, 'ready', READY_TIMEOUT_MS);
+      // One that turns to another container of its name lets go of its first control socket, and takes the target's.
+      const there = bridgeFiles(this.#directory, bridgeKey(target));
+      const status =
+        (await askDaemon(files.control, 'ready', READY_TIMEOUT_MS)) ??
+        (await askDaemon(there.control, 'ready', READY_TIMEOUT_MS));
       if (status) return infoOf(status, 'running');
     }
     const check: CheckRequest = { mend: true, takeover };
@@ -352,14 +385,34 @@ export class Manager implements SocketBridgeManager {
   }
 }
 
-/** The target; undefined if it does not exist or its engine can't be reached. */
+/** The target; undefined if it does not exist, or its engine or cluster can't be reached. */
 async function resolveKnown(spec: string | undefined, selector: BridgeSelector): Promise<Target | undefined> {
+  let late: NodeJS.Timeout | undefined;
+  const patience = new Promise<undefined>((resolve) => {
+    late = setTimeout(() => resolve(undefined), LOOK_UP_TIMEOUT_MS);
+  });
+  return Promise.race([orUnknown(() => resolveTarget(spec, selector)), patience]).finally(() =>
+    clearTimeout(late),
+  );
+}
+
+function locateKnown(spec: string | undefined, { exec }: BridgeSelector): Promise<LocatedName | undefined> {
+  return orUnknown(() => locateTarget(spec, { exec }));
+}
+
+async function orUnknown<T>(look: () => Promise<T>): Promise<T | undefined> {
   try {
-    return await resolveTarget(spec, selector);
+    return await look();
   } catch (error) {
     if (error instanceof BridgeError && error.exitStatus === 3) return undefined;
     throw error;
   }
+}
+
+/** Whether a bridge goes to this target, whoever its user is. */
+function isSameTarget({ key }: DaemonStatus, target: Target): boolean {
+  const withoutUser = (text: string) => text.slice(0, text.lastIndexOf('\n'));
+  return withoutUser(key) === withoutUser(bridgeKey(target));
 }
 
 /** The daemon behind a control socket, if it is alive and really is this target's. */
@@ -392,10 +445,25 @@ function removeLeftovers(files: BridgeFiles): void {
   rmSync(files.pid, { force: true });
 }
 
-/** Whether a daemon's bridge is not about to end, and is what is wanted. */
-function isUsable(running: DaemonStatus, given: BridgeOptions): boolean {
+/** Whether a daemon's bridge is not about to end, is what is wanted, and lacks no agent that could be had. */
+async function isUsable(running: DaemonStatus, given: BridgeOptions): Promise<boolean> {
   if (running.state === 'ending') return false;
-  return optionChanges(running.options, mergedOptions(running.options, given)).length === 0;
+  if (optionChanges(running.options, mergedOptions(running.options, given)).length > 0) return false;
+  const { sshAuthSock } = given;
+  const isUp = running.state === 'ready' || running.state === 'broken';
+  const lacksSsh = isUp && running.missing.includes('ssh-agent');
+  return !(lacksSsh && sshAuthSock !== undefined && (await isListening(sshAuthSock)));
+}
+
+function isListening(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path, () => settle(true));
+    socket.on('error', () => settle(false));
+    const settle = (listens: boolean) => {
+      socket.destroy();
+      resolve(listens);
+    };
+  });
 }
 
 function inOrder(statuses: DaemonStatus[]): DaemonStatus[] {
@@ -421,7 +489,7 @@ function infoOf(
   result: BridgeInfo['result'],
   changes: OptionChange[] = [],
 ): BridgeInfo {
-  const { target, user, id, pid, started, runtime, sockets, warnings, mended, shell } = status;
-  const facts = { target, user, id, pid, started, runtime, sockets, warnings, ...(shell ? { shell } : {}) };
-  return { ...facts, result, changes, mended };
+  const { target, user, id, pid, started, runtime, sockets, warnings, mended, shell, where } = status;
+  const facts = { target, user, id, pid, started, runtime, sockets, warnings };
+  return { ...facts, ...(shell ? { shell } : {}), ...(where ? { where } : {}), result, changes, mended };
 }

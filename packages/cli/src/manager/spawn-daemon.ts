@@ -1,14 +1,14 @@
 import { spawn } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
-import { type BridgeOptions, bridgeWords } from '../bridge-options.ts';
+import { type BridgeOptions, bridgeWords, hostAgentVariables } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import type { Predecessor } from '../daemon/daemon.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
-import type { Target } from '../targets/target.ts';
+import { bridgeKey, type Target } from '../targets/target.ts';
 
 /** The descriptor on which the daemon says that it is ready, or why not. */
 const READY_FD = 3;
@@ -30,6 +30,7 @@ export async function spawnDaemon(
   options: BridgeOptions,
   { program = PROGRAM, signal, predecessor }: SpawnOptions = {},
 ): Promise<DaemonStatus> {
+  const hadLog = existsSync(files.log);
   // What the runtime itself prints (a crash) goes to the log; everything else is written there as JSON.
   const log = openLog(files.log, target);
   const child = spawn(
@@ -41,6 +42,7 @@ export async function spawnDaemon(
       `--pid-file=${files.pid}`,
       `--ready-fd=${READY_FD}`,
       ...predecessorWords(predecessor),
+      `--expected-bridge=${bridgeKey(target)}`,
       ...bridgeWords(options),
     ],
     {
@@ -48,7 +50,7 @@ export async function spawnDaemon(
       stdio: ['ignore', log, log, 'pipe'],
       // Not the person's directory, which it would keep busy; but a command of --exec may depend on it.
       cwd: target.kind === 'exec' ? process.cwd() : '/',
-      env: daemonEnvironment(process.env),
+      env: daemonEnvironment({ ...process.env, ...hostAgentVariables(options) }),
     },
   );
   closeSync(log);
@@ -68,6 +70,8 @@ export async function spawnDaemon(
   child.unref();
   const { ready, error } = parse(heard);
   if (ready) return ready;
+  // What a bridge that never was wrote is all in the error; without one, the log is the only trace.
+  if (!hadLog && (error || signal?.aborted)) rmSync(files.log, { force: true });
   if (error) throw BridgeError.fromJSON(error);
   throw new BridgeError('DAEMON_FAILED', {
     what: `can't start the bridge to ${target.name}`,
@@ -86,8 +90,10 @@ function openLog(path: string, target: Target): number {
 
 function targetWords(target: Target): string[] {
   if (target.kind === 'exec') return []; // the options say it
-  if (target.kind === 'docker') return [`--container=${target.id}`];
-  return [`--target=${target.kind}:${target.id}`];
+  const following = target.byName ? ['--by-name'] : [];
+  if (target.kind === 'docker') return [`--container=${target.id}`, ...following];
+  if (target.kind === 'podman') return [`--target=podman:${target.id}`, ...following];
+  return [`--target=${target.spec ?? `${target.kind}:${target.id}`}`];
 }
 
 function predecessorWords(predecessor: Predecessor | undefined): string[] {

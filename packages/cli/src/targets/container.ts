@@ -1,28 +1,47 @@
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { containerNotRunning } from '../engine/container-errors.ts';
+import { containerNotFound, containerNotRunning } from '../engine/container-errors.ts';
 import type { ContainerEvent, ContainerInfo, Engine, EngineKind } from '../engine/engine.ts';
 import { openContainer } from '../engine/open-engine.ts';
+import { shellQuote } from './shell-quote.ts';
 import type { Target, TargetOptions } from './target.ts';
+
+/** What a container is followed by when it was removed and made again. */
+interface Following {
+  kind: EngineKind;
+  engine: Engine;
+  address: string;
+  user: string | undefined;
+  /** By the name that the person gave, or by the ID. */
+  byName: boolean;
+}
 
 /** A Docker or Podman container, by name, short or full ID. */
 export async function containerTarget(
   kind: EngineKind,
   name: string,
-  { user, env }: Pick<TargetOptions, 'user' | 'env'> = {},
+  { user, env, byName }: Pick<TargetOptions, 'user' | 'env' | 'byName'> = {},
 ): Promise<Target> {
-  const { engine, info: found } = await openContainer(
+  const { engine, info, address } = await openContainer(
     kind,
     name,
     env ? { env, ...(env.HOME ? { home: env.HOME } : {}) } : {},
   );
+  return foundTarget({ kind, engine, address, user, byName: byName ?? name === info.name }, info);
+}
+
+async function foundTarget(following: Following, found: ContainerInfo): Promise<Target> {
+  const { kind, engine, address, user, byName } = following;
   let seen: ContainerInfo | undefined = found;
+  const shell = [kind, 'exec', '-it', ...(user ? ['-u', user] : []), found.name, 'sh'];
   const target: Target = {
     kind,
     id: found.id,
     name: kind === 'docker' ? found.name : `${kind}:${found.name}`,
-    user: user ?? '',
-    shell: `${kind} exec -it ${user ? `-u ${user} ` : ''}${found.name} sh`,
+    place: address,
+    user: await userId(engine, found, user),
+    byName,
+    shell: shell.map(shellQuote).join(' '),
     exec: (argv) => engine.exec(found.id, argv, user === undefined ? {} : { user }),
     async check() {
       // What was found when the target was resolved serves for the first check.
@@ -37,15 +56,44 @@ export async function containerTarget(
       events.on('error', () => {}); // `close` follows
       return () => events.removeAllListeners('close').destroy();
     },
-    comesBack: (...when) => comesBack(engine, found.id, ...when),
+    async latest() {
+      await engine.checkAddress();
+      if (!byName) return undefined;
+      const named = await inspectNamed(engine, found.name);
+      if (!named) throw containerNotFound(kind, found.name, 'no container has this name now');
+      return named.id === found.id ? undefined : foundTarget(following, named);
+    },
+    comesBack: (...when) => comesBack(engine, found, byName, ...when),
   };
   return target;
+}
+
+/** The container of this name; undefined if there is none. An ID that begins with the name is another one's. */
+async function inspectNamed(engine: Engine, name: string): Promise<ContainerInfo | undefined> {
+  const found = await engine.inspectContainer(name).catch((error: unknown) => {
+    if (error instanceof BridgeError && error.code === 'TARGET_NOT_FOUND') return undefined;
+    throw error;
+  });
+  return found?.name === name ? found : undefined;
+}
+
+/** The number of the user who runs a container's commands; the word itself if the container does not know it. */
+async function userId(engine: Engine, info: ContainerInfo, said: string | undefined): Promise<string> {
+  // A group behind the user changes neither the home nor who owns the sockets.
+  const [user = ''] = (said ?? info.user).split(':');
+  if (user === '' || user === 'root') return '0';
+  if (/^\d+$/.test(user)) return String(Number(user));
+  const passwd = await engine.readFile(info.id, '/etc/passwd').catch(() => undefined);
+  const entries = (passwd?.toString('latin1') ?? '').split('\n').map((line) => line.split(':'));
+  const uid = entries.find(([name]) => name === user)?.[2];
+  return uid !== undefined && /^\d+$/.test(uid) ? String(Number(uid)) : user;
 }
 
 /** Waits for the container's start, or for the engine if that is what went away. */
 async function comesBack(
   engine: Engine,
-  id: string,
+  { id, name }: ContainerInfo,
+  byName: boolean,
   attempt: number,
   signal: AbortSignal,
   onPause?: (until: Date) => void,
@@ -53,26 +101,40 @@ async function comesBack(
   const { backOff } = await import('./spawn-exec.ts'); // loaded late: a container that stays up never needs it
   let events: Readable;
   try {
-    events = await engine.events({ container: id, actions: ['start', 'unpause', 'destroy'] });
+    // A container that is made again under its name has another ID.
+    const filter = byName ? {} : { container: id };
+    events = await engine.events({ ...filter, actions: ['start', 'unpause', 'destroy'] });
   } catch {
     await backOff(attempt, signal, onPause);
     return;
   }
   const aborted = () => events.destroy();
   signal.addEventListener('abort', aborted);
+  let changed = () => {};
+  let isOver = false;
+  events.on('data', () => changed());
+  events.on('error', () => {}); // `close` follows
+  events.once('close', () => {
+    isOver = true;
+    changed();
+  });
   try {
-    const changed = new Promise<void>((resolve) => {
-      events.once('data', () => resolve());
-      events.once('close', () => resolve());
-      events.on('error', () => {}); // `close` follows
-    });
-    // Inspected after the subscription, so that no start is missed between the two. A container that runs and
-    // could not be attached to is tried again after the back-off; one that was removed never comes back.
-    const found = await engine.inspectContainer(id).catch((error: unknown) => {
-      if (error instanceof BridgeError && error.code === 'TARGET_NOT_FOUND') throw error;
-    });
-    if (found?.running) await backOff(attempt, signal, onPause);
-    else if (!signal.aborted) await changed;
+    for (let isFirst = true; ; isFirst = false) {
+      const change = new Promise<void>((resolve) => {
+        changed = resolve;
+      });
+      // Inspected after the subscription, so that no start is missed between the two. A container that runs and
+      // could not be attached to is tried again after the back-off; one that was removed comes back by its name only.
+      const found = await (byName ? inspectNamed(engine, name) : engine.inspectContainer(id)).catch(
+        (error: unknown) => {
+          if (error instanceof BridgeError && error.code === 'TARGET_NOT_FOUND') throw error;
+          return undefined;
+        },
+      );
+      if (found?.running && isFirst) return await backOff(attempt, signal, onPause);
+      if (found?.running || isOver || signal.aborted) return;
+      await change;
+    }
   } finally {
     signal.removeEventListener('abort', aborted);
     events.destroy();

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { mkdir, realpath, symlink } from 'node:fs/promises';
+import { mkdir, realpath, rename, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
@@ -9,8 +9,6 @@ import { bridgeKey } from './target.ts';
 describe('resolveTarget', () => {
   it.each([
     ['ssh:me@server', {}, { kind: 'ssh', id: 'me@server', name: 'ssh:me@server', user: '' }],
-    ['k8s:pod-0', {}, { kind: 'k8s', id: 'pod-0', shell: 'kubectl exec -it pod-0 -- sh' }],
-    ['k8s:team/pod-0/app', {}, { shell: 'kubectl exec -it -n team pod-0 -c app -- sh' }],
     ['wsl:Debian', { user: 'dev' }, { kind: 'wsl', id: 'Debian', user: 'dev' }],
     [undefined, { exec: 'lxc exec box --' }, { kind: 'exec', name: 'lxc exec box --' }],
   ])('%s with %j', async (spec, options, expected) => {
@@ -49,6 +47,43 @@ describe('resolveTarget', () => {
     expect(existsSync(join(root, 'real/a/b'))).toBe(true);
     const after = await resolveTarget(`local:${root}/real/../link/a/b/`);
     expect(bridgeKey(after)).toBe(bridgeKey(before));
+  });
+
+  it('follows a link that leads to nothing yet, and refuses one that appears later', async () => {
+    const root = await realpath(await tempDir());
+    await symlink('later', join(root, 'link'));
+    const before = await resolveTarget(`local:${root}/link/home`);
+    expect(before.id).toBe(join(root, 'later/home'));
+    await before.check();
+    expect(bridgeKey(await resolveTarget(`local:${root}/link/home`))).toBe(bridgeKey(before));
+
+    await rename(join(root, 'later/home'), join(root, 'elsewhere'));
+    await symlink(join(root, 'elsewhere'), join(root, 'later/home'));
+    await expect(before.check()).rejects.toMatchObject({
+      what: `local:${root}/later/home is not attached to again`,
+      why: `a symbolic link leads to ${root}/elsewhere by now`,
+    });
+  });
+
+  it('does not follow links in a circle', async () => {
+    const root = await realpath(await tempDir());
+    await symlink('b', join(root, 'a'));
+    await symlink('a', join(root, 'b'));
+    await expect((await resolveTarget(`local:${root}/a`)).check()).rejects.toMatchObject({ exitStatus: 3 });
+  });
+
+  it.each([
+    ['lxc exec box --', {}, { TERM: 'dumb', SHLVL: '3' }, true],
+    ['lxc exec box --', {}, { LXD_DIR: '/other' }, false],
+    ['kubectl exec -i dev --', { KUBECONFIG: '/a' }, { KUBECONFIG: '/b' }, false],
+    ['enter "$BOX"', { BOX: 'one' }, { BOX: 'one', OTHER: 'x' }, true],
+    ['enter "$BOX"', { BOX: 'one' }, { BOX: 'two' }, false],
+  ])('takes --exec %j in %j and %j for one: %s', async (exec, env, other, isOne) => {
+    const [one, two] = [
+      await resolveTarget(undefined, { exec, env }),
+      await resolveTarget(undefined, { exec, env: other }),
+    ];
+    expect(bridgeKey(one) === bridgeKey(two)).toBe(isOne);
   });
 
   it('says why a local directory is of no use', async () => {

@@ -1,17 +1,28 @@
-import { realpathSync } from 'node:fs';
+import { readlinkSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
 import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
 import type { ExecStream } from '../engine/engine.ts';
-import { loginShellCommand } from './login-shell-command.ts';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
-import { type Target, wrongTarget } from './target.ts';
+import { leadsElsewhere, refuseUser, type Target, type TargetOptions, wrongTarget } from './target.ts';
+
+/** As many as Linux follows. */
+const MAX_LINKS = 40;
+
+/**
+ * Variables that usual commands look at to find what they run a command in. Beside them, the variables that the
+ * prefix names itself count; all others may differ from terminal to terminal.
+ */
+const WHERE_VARIABLES =
+  /^(?:HOME|KUBECONFIG|XDG_RUNTIME_DIR|XDG_CONFIG_HOME|DOCKER_(?:HOST|CONTEXT|CONFIG)|CONTAINER_(?:HOST|CONNECTION)|CONTAINERD_\w+|LXD_\w+|INCUS_\w+|LIBVIRT_\w+|VAGRANT_\w+|NOMAD_\w+|AWS_(?:PROFILE|REGION|DEFAULT_REGION)|CLOUDSDK_\w+)$/;
 
 interface CommandTarget {
   kind: string;
   id: string;
+  canonical?: string;
+  place?: string;
   user?: string | undefined;
   sshDirectory?: string;
   shell?: string;
@@ -36,17 +47,27 @@ function commandTarget({ kind, id, user = '', run, ...rest }: CommandTarget): Ta
 }
 
 /** `local:DIR`: a process on this machine whose GNUPGHOME is DIR, with the ssh socket in it. */
-export async function localTarget(name: string, user?: string): Promise<Target> {
+export async function localTarget(
+  name: string,
+  { user, home }: Pick<TargetOptions, 'user' | 'home'> = {},
+): Promise<Target> {
   refuseUser('local', user);
+  if (home !== undefined) {
+    throw wrongTarget('--home has no meaning for a local target', 'Its directory is the home: name another.');
+  }
   // No shell has expanded a tilde that stands behind `local:`.
-  const home = process.env.HOME || homedir();
-  const id = canonicalPath(resolve(name.replace(/^~(?=\/|$)/, () => home)));
+  const ownHome = process.env.HOME || homedir();
+  const id = canonicalPath(resolve(name.replace(/^~(?=\/|$)/, () => ownHome)));
   return commandTarget({
     kind: 'local',
     id,
     sshDirectory: id,
     shell: `eval "$(gpg-bridge env ${shellQuote(`local:${id}`)})"`,
     async check() {
+      // A link that was put there later leads elsewhere.
+      if (canonicalPath(id) !== id) {
+        throw leadsElsewhere(`local:${id}`, `a symbolic link leads to ${canonicalPath(id)} by now`);
+      }
       try {
         makeDirectories(id);
       } catch (error) {
@@ -64,53 +85,26 @@ export async function localTarget(name: string, user?: string): Promise<Target> 
   });
 }
 
-/** A path without symbolic links; its last parts need not exist yet. */
-function canonicalPath(path: string): string {
+/** A path without symbolic links; its last parts need not exist yet, nor what a link leads to. */
+function canonicalPath(path: string, links = 0): string {
   try {
     return realpathSync(path);
   } catch {
     const parent = dirname(path);
-    return parent === path ? path : join(canonicalPath(parent), basename(path));
+    if (parent === path) return path;
+    const above = canonicalPath(parent, links);
+    const there = join(above, basename(path));
+    const link = links < MAX_LINKS ? linkAt(there) : undefined;
+    return link === undefined ? there : canonicalPath(resolve(above, link), links + 1);
   }
 }
 
-/** `ssh:[USER@]HOST`: whatever the person's own ssh reaches, with its configuration. */
-export async function sshTarget(name: string, user?: string): Promise<Target> {
-  refuseUser('ssh', user, 'Write ssh:USER@HOST instead.');
-  // ssh sends one string, which the login shell of the other side parses.
-  const run = (argv: readonly string[]) =>
-    spawnExec('ssh', [
-      '-T',
-      '-o',
-      'BatchMode=yes',
-      '-o',
-      'ForwardAgent=no',
-      '--',
-      name,
-      loginShellCommand(argv),
-    ]);
-  return commandTarget({ kind: 'ssh', id: name, run, reachedByCommand: true, shell: `ssh ${name}` });
-}
-
-/** `k8s:[NAMESPACE/]POD[/CONTAINER]`, through kubectl. */
-export async function k8sTarget(name: string, user?: string): Promise<Target> {
-  refuseUser('k8s', user);
-  const parts = name.split('/');
-  if (parts.length > 3 || parts.some((part) => !part || part.startsWith('-'))) {
-    throw wrongTarget(
-      `'${name}' is not a pod`,
-      'Write k8s:POD, k8s:NAMESPACE/POD or k8s:NAMESPACE/POD/CONTAINER.',
-    );
+function linkAt(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined;
   }
-  const [namespace, pod, container] = parts.length === 1 ? [undefined, parts[0]] : parts;
-  const where = [...(namespace ? ['-n', namespace] : []), pod ?? '', ...(container ? ['-c', container] : [])];
-  return commandTarget({
-    kind: 'k8s',
-    id: name,
-    reachedByCommand: true,
-    run: (argv) => spawnExec('kubectl', ['exec', '-i', ...where, '--', ...argv]),
-    shell: `kubectl exec -it ${where.join(' ')} -- sh`,
-  });
 }
 
 /** `wsl:DISTRO`, through wsl.exe. */
@@ -119,24 +113,42 @@ export async function wslTarget(name: string, user?: string): Promise<Target> {
   return commandTarget({
     kind: 'wsl',
     id: name,
+    canonical: name.toLowerCase(), // wsl.exe does not tell them apart
     user,
     reachedByCommand: true,
     run: (argv) => spawnExec('wsl.exe', ['-d', name, ...asUser, '--exec', ...argv]),
-    shell: `wsl -d ${name}`,
+    shell: ['wsl', '-d', name, ...asUser].map(shellQuote).join(' '),
   });
 }
 
 /** `--exec`: any command prefix that runs a command with its input and output. */
-export async function execTarget(prefix: string, user?: string): Promise<Target> {
+export async function execTarget(
+  prefix: string,
+  { user, env = process.env }: Pick<TargetOptions, 'user' | 'env'> = {},
+): Promise<Target> {
   refuseUser('exec', user, 'Put it into the command instead.');
   return commandTarget({
     kind: 'exec',
     id: prefix,
+    canonical: execCanonical(prefix, env),
+    place: execPlace(prefix, env),
     reachedByCommand: true,
     run: (argv) => spawnExec('/bin/sh', ['-c', `exec ${prefix} "$@"`, 'gpg-bridge', ...argv]),
   });
 }
 
-function refuseUser(kind: string, user: string | undefined, fix = 'Leave --user out.'): void {
-  if (user !== undefined) throw wrongTarget(`--user has no meaning for a ${kind} target`, fix);
+/** The variables that decide where a command leads. */
+export function execPlace(prefix: string, env: NodeJS.ProcessEnv): string {
+  const named = new Set([...prefix.matchAll(/\$\{?(\w+)/g)].map(([, name]) => name));
+  const variables = Object.entries(env)
+    .filter(([name, value]) => value && (named.has(name) || WHERE_VARIABLES.test(name)))
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify(variables);
+}
+
+/** A command with everything in its surroundings that decides where it leads. */
+function execCanonical(prefix: string, env: NodeJS.ProcessEnv): string {
+  // Only a path that is relative depends on the directory.
+  const isRelative = /(?:^|[\s=])(?:\.{1,2}\/|[^\s/'"$~=-][^\s='"]*\/)/.test(prefix);
+  return JSON.stringify([prefix, isRelative ? process.cwd() : '', execPlace(prefix, env)]);
 }

@@ -12,6 +12,7 @@ it('makes what is missing, for the owner alone', async () => {
   for (const name of ['a', 'a/b', 'a/b/c']) expect(statSync(join(dir, name)).mode & 0o777).toBe(0o700);
   await writeFile(join(dir, 'file'), '');
   expect(() => makeDirectories(join(dir, 'file/x'))).toThrow('ENOTDIR');
+  expect(() => makeDirectories(join(dir, 'file'))).toThrow('EEXIST');
 });
 
 it.runIf(process.platform === 'linux')('fails where nothing can be made', () => {

@@ -10,6 +10,13 @@ const ALPHABET = 'abcdefghijklmnopqrstuvwxyz0123456789';
  * final name it stands for: the kernel shows the name that was bound, whatever became of it.
  */
 export function temporaryName(finalName: string): string {
+  for (;;) {
+    const name = randomName(finalName);
+    if (name !== finalName) return name;
+  }
+}
+
+function randomName(finalName: string): string {
   const room = Math.min(Buffer.byteLength(finalName), fixedPart(finalName).length + RANDOM_LENGTH);
   const random = Array.from({ length: RANDOM_LENGTH + 5 }, () => ALPHABET[randomInt(ALPHABET.length)]).join(
     '',

@@ -187,23 +187,34 @@ test('refuses the main socket, which is not restricted, and leaves it as it was'
   expect(await pidOf(gnupg)).toBe(pid);
 });
 
-test.each(['none', 'elsewhere'])(
-  'says what may be behind a missing socket (extra-socket %s)',
-  async (where) => {
-    const dir = await tempDir();
-    const path = where === 'none' ? 'none' : join(dir, 'S');
-    const gnupg = await home(`extra-socket ${path}\n`);
-    const { agent } = agentFor({ env: gnupg.env, connectTimeoutMs: 200 });
-    const error = await failure(agent.connect());
-    expect(error).toMatchObject({ code: 'AGENT_SOCKET_MISSING', exitStatus: 4 });
-    expect(error.message).toContain(await gnupg.socket('agent-extra-socket'));
-    expect(error.message).toContain('`extra-socket none` or another path');
-    if (where === 'elsewhere') {
-      const told = agentFor({ env: gnupg.env, socketPath: path });
-      expect(await answer(await connect(told.agent), 'GETINFO restricted')).toBe('OK\n');
-    }
-  },
-);
+test('says what may be behind a missing socket', async () => {
+  const gnupg = await home('extra-socket none\n');
+  const { agent } = agentFor({ env: gnupg.env, connectTimeoutMs: 200 });
+  const error = await failure(agent.connect());
+  expect(error).toMatchObject({ code: 'AGENT_SOCKET_MISSING', exitStatus: 4 });
+  expect(error.message).toContain(await gnupg.socket('agent-extra-socket'));
+  expect(error.message).toContain('`extra-socket none` or another path');
+});
+
+test('finds the socket where gpg-agent.conf puts it, and again where it moves to', async () => {
+  const gnupg = await home();
+  const write = (line: string) => writeFile(join(gnupg.dir, 'gpg-agent.conf'), `# mine\n${line}\n`);
+  const dir = await tempDir();
+  await write(`extra-socket ${join(dir, 'S')}`);
+  const { agent } = agentFor({ env: gnupg.env });
+  let before = (await connect(agent)).path;
+  expect(before).toBe(join(dir, 'S'));
+  for (const [line, path] of [
+    ['extra-socket "~/E"', join(gnupg.env.HOME!, 'E')],
+    ['# extra-socket /nowhere', await gnupg.socket('agent-extra-socket')],
+  ] as const) {
+    await end(gnupg, 'killed');
+    await untilNobodyListens(before);
+    await write(line);
+    before = (await connect(agent)).path;
+    expect(before).toBe(path);
+  }
+});
 
 test('a place that changes between two starts is found, and checked again', async () => {
   const [one, two] = [await home(), await home()];

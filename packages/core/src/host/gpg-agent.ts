@@ -3,6 +3,7 @@ import { ask } from '../assuan/ask.ts';
 import { GREETING_TIMEOUT_MS } from '../assuan/greeting.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
 import { type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
+import { configuredExtraSocket } from '../gnupg/agent-conf.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { ViewSocket } from '../io/view-socket.ts';
@@ -18,7 +19,7 @@ export interface HostGpgAgentOptions
   log?: LogCallback | undefined;
   connectTimeoutMs?: number | undefined;
   greetingTimeoutMs?: number | undefined;
-  /** The extra socket, where gpg-agent.conf puts it somewhere else than gpgconf says. */
+  /** The extra socket, where neither gpg-agent.conf nor gpgconf tells it. */
   socketPath?: string | undefined;
 }
 
@@ -26,14 +27,16 @@ export interface HostGpgAgentOptions
 const NO_AGENT_CODES: readonly ErrorCode[] = ['AGENT_SOCKET_MISSING', 'AGENT_UNREACHABLE'];
 
 /**
- * The host's gpg-agent behind its extra socket. gpgconf is asked for the path once, and again when no agent
- * listens there any more; an agent that is not running is started.
+ * The host's gpg-agent behind its extra socket. gpg-agent.conf and gpgconf are asked for the path once, and again
+ * when no agent listens there any more; an agent that is not running is started.
  */
 export class HostGpgAgent {
   readonly #options: HostGpgAgentOptions;
   readonly #log: LogCallback;
   /** Asked again after a failure, since GnuPG may be installed while the bridge runs. */
-  readonly #path = new Remembered(() => listDir('agent-extra-socket', this.#options));
+  readonly #path = new Remembered(
+    async () => (await configuredExtraSocket(this.#options)) ?? listDir('agent-extra-socket', this.#options),
+  );
   #launching: Promise<void> | undefined;
   /** The check before the socket's first use. */
   readonly #check = new Remembered(() => onceMore(() => this.#checkRestricted()));

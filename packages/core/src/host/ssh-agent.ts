@@ -57,10 +57,12 @@ export class HostSshAgent {
       if (!fromGpg) throw missing(path, error);
     }
     await this.#launched(path);
+    this.#gpgPath.forget(); // another GnuPG may have another place for it
+    const again = await this.socketPath();
     try {
-      return await connectToAgent(path, { ...options, waitForStart: true });
+      return await connectToAgent(again, { ...options, waitForStart: true });
     } catch (error) {
-      throw error instanceof BridgeError && isMissing(error) ? missingFromGpg(path, error) : error;
+      throw error instanceof BridgeError && isMissing(error) ? missingFromGpg(again, error) : error;
     }
   }
 
@@ -87,7 +89,7 @@ function missing(path: string, cause: BridgeError): BridgeError {
   return new BridgeError('SSH_AGENT_MISSING', {
     what: `can't connect to the ssh-agent at ${path}`,
     why: cause.why,
-    fix: "Start an ssh-agent and set SSH_AUTH_SOCK to its socket, or use gpg-agent's with --ssh-from-gpg.",
+    fix: "Set SSH_AUTH_SOCK to the socket of an ssh-agent that runs and bring the bridge up again, or use gpg-agent's with --ssh-from-gpg.",
     cause,
   });
 }

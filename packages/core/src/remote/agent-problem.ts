@@ -7,16 +7,16 @@ import { errorCode, type Question, type TargetOperations } from './operations.ts
 const ANSWER_TIMEOUT_MS = 2_000;
 const MAX_REASON = 500;
 
-type AgentQuestion = Pick<Question, 'bytes' | 'count' | 'text'>;
+type AgentQuestion = Pick<Question, 'bytes' | 'count' | 'lines'>;
 
-/** A restricted agent says OK to the first; BYE makes it close. */
+/** The greeting, the answer, and the last word before the agent closes. A restricted one says OK to the question. */
 const GPG_QUESTION: AgentQuestion = {
   bytes: Buffer.from('GETINFO restricted\nBYE\n'),
   count: 1,
-  text: 'OK closing connection',
+  lines: 3,
 };
 /** SSH_AGENTC_REQUEST_IDENTITIES: length 1, type 11. An answer has a length of four bytes and its type. */
-const SSH_QUESTION: AgentQuestion = { bytes: Buffer.from([0, 0, 0, 1, 11]), count: 5, text: '' };
+const SSH_QUESTION: AgentQuestion = { bytes: Buffer.from([0, 0, 0, 1, 11]), count: 5, lines: 0 };
 const SSH_IDENTITIES_ANSWER = 12;
 
 /**

@@ -5,7 +5,7 @@ import { temporaryPath } from '../fs/temporary-name.ts';
 import type { LogCallback } from '../log.ts';
 import { type InspectOptions, inspectPath, type PathFinding } from './inspect-path.ts';
 import { errorCode, type TargetOperations } from './operations.ts';
-import { closeDirectory, directoryUnusable, makeDirectory } from './socket-directory.ts';
+import { closeDirectory, type DirectoryFacts, directoryUnusable, makeDirectory } from './socket-directory.ts';
 import type { SocketOwner } from './socket-owner.ts';
 
 /** What it takes to get a socket to its path. */
@@ -30,10 +30,25 @@ const ATTEMPTS = 6;
 const BIND_ATTEMPTS = 8;
 const STOP_TIMEOUT_MS = 5_000;
 /** More than an agent says to a client that asks nothing. */
-const UNTIL_IT_CLOSES = { bytes: Buffer.alloc(0), count: 65_536, text: '' };
+const UNTIL_IT_CLOSES = { bytes: Buffer.alloc(0), count: 65_536, lines: 0 };
 
 type Found<K extends PathFinding['found']> = Extract<PathFinding, { found: K }>;
 type Replaceable = Found<'dead' | 'hung' | 'forward'>;
+
+/** What is at a path, and its directory, which is there by now if it can be. */
+export interface PathLook {
+  finding: PathFinding;
+  directory: DirectoryFacts;
+}
+
+/** Looks at a path before it is claimed, in as few round trips as it can. */
+export async function lookAtPath(operations: TargetOperations, options: InspectOptions): Promise<PathLook> {
+  const [finding, directory] = await Promise.all([
+    inspectPath(operations, options),
+    makeDirectory(operations, dirname(options.path)),
+  ]);
+  return { finding, directory };
+}
 
 /**
  * Puts a listening socket at its path, after dealing with whatever is there: a dead or hung socket is
@@ -42,21 +57,18 @@ type Replaceable = Found<'dead' | 'hung' | 'forward'>;
 export async function claimPath(
   operations: TargetOperations,
   options: ClaimOptions,
-  looked?: PathFinding,
+  looked?: PathLook,
 ): Promise<void> {
   const directory = dirname(options.path);
   let known = looked;
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     try {
-      const [finding, made] = await Promise.all([
-        known ?? inspectPath(operations, options),
-        makeDirectory(operations, directory),
-      ]);
+      const look = known ?? (await lookAtPath(operations, options));
       known = undefined;
-      refuseIfTaken(finding, options);
-      await closeDirectory(operations, directory, made, options.log);
+      refuseIfTaken(look.finding, options);
+      await closeDirectory(operations, directory, look.directory, options.log);
       options.signal?.throwIfAborted();
-      if (await take(operations, finding, options)) return;
+      if (await take(operations, look.finding, options)) return;
     } catch (error) {
       options.signal?.throwIfAborted();
       const failure = directoryUnusable(directory, error);

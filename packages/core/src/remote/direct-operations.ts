@@ -36,6 +36,7 @@ interface Listening {
   watch: PathWatch;
 }
 
+const LF = 10;
 const READ_BYTES = 65_536;
 const MAX_REPLY_BYTES = 65_536;
 const RUN_TIMEOUT_SECONDS = 30;
@@ -136,7 +137,8 @@ export class DirectOperations implements TargetOperations {
         socket.on('data', (chunk: Buffer) => {
           bytes = Buffer.concat([bytes, chunk]).subarray(0, MAX_REPLY_BYTES);
           const isFull = bytes.length === MAX_REPLY_BYTES;
-          if (isFull || (bytes.length >= question.count && bytes.includes(question.text))) replied('enough');
+          const isEnough = bytes.length >= question.count && lineEnds(bytes) >= question.lines;
+          if (isFull || isEnough) replied('enough');
         });
         if (question.bytes.length > 0) socket.write(question.bytes);
       });
@@ -240,6 +242,13 @@ function factsOf(look: () => BigIntStats): FileFacts | undefined {
     uid: Number(facts.uid),
     ageSeconds: (Date.now() - Number(facts.ctimeMs)) / 1000,
   };
+}
+
+/** How many LF there are. */
+function lineEnds(bytes: Buffer): number {
+  let count = 0;
+  for (const byte of bytes) if (byte === LF) count++;
+  return count;
 }
 
 /** Two turns of the event loop, in which clients that had connected to the old socket are accepted. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { percentDecode } from '../assuan/percent.ts';
 import type { SocketType } from '../socket-type.ts';
-import { errorCode, type Reply, type TargetOperations } from './operations.ts';
+import { errorCode, type Question, type Reply, type TargetOperations } from './operations.ts';
 
 /** What listens at a path, by the way it answers. */
 export type ListenerIdentity =
@@ -23,12 +23,11 @@ export interface IdentifyOptions {
 const FALSE = 256;
 const CODE_MASK = 0xffff;
 
-/** BYE makes an agent close, so that nothing has to be known about what it says before. */
-const GPG_QUESTION = Buffer.from('GETINFO restricted\nGETINFO pid\nGETINFO socket_name\nBYE\n');
-const GPG_LAST_WORDS = 'OK closing connection';
 /** How a line of an agent begins. */
 const AGENT_LINE = /^(?:(?:OK|ERR|INQUIRE|S|D|END)(?: |$)|#|$)/;
 const LAST_OF_RESPONSE = /^(?:OK|ERR|INQUIRE)\b/;
+/** A greeting or a response may have comment lines before it; one with more than this is no agent's. */
+const MOST_LINES = 64;
 
 /** SSH_AGENTC_REQUEST_IDENTITIES: length 1, type 11. Every agent answers it, and no person is asked. */
 const SSH_QUESTION = Buffer.from([0, 0, 0, 1, 11]);
@@ -40,52 +39,85 @@ const SSH_ANSWERS = new Set([5, 12]);
 /** A full backlog passes by itself, unless the listener hangs. */
 const BACKLOG_RETRY_MS = 50;
 
-interface Conversation {
-  bytes: Buffer;
-  count: number;
-  text: string;
-  understand(reply: Reply): ListenerIdentity;
-}
-
-const CONVERSATIONS: Record<SocketType, Conversation> = {
-  'gpg-agent': { bytes: GPG_QUESTION, count: 1, text: GPG_LAST_WORDS, understand: understandGpgAgent },
-  'ssh-agent': { bytes: SSH_QUESTION, count: SSH_HEAD_BYTES, text: '', understand: understandSshAgent },
-};
+const IDENTIFY: Record<
+  SocketType,
+  (operations: TargetOperations, path: string, options: IdentifyOptions) => Promise<ListenerIdentity>
+> = { 'gpg-agent': identifyGpgAgent, 'ssh-agent': identifySshAgent };
 
 /** Connects to a socket and finds out what listens there; rejects with connect's own error. */
-export async function identifyListener(
+export function identifyListener(
   operations: TargetOperations,
   path: string,
   type: SocketType,
-  { timeoutMs, signal }: IdentifyOptions,
+  options: IdentifyOptions,
 ): Promise<ListenerIdentity> {
-  const { understand, ...question } = CONVERSATIONS[type];
+  return IDENTIFY[type](operations, path, options);
+}
+
+async function identifyGpgAgent(
+  operations: TargetOperations,
+  path: string,
+  options: IdentifyOptions,
+): Promise<ListenerIdentity> {
+  const first = await converse(operations, path, ['GETINFO restricted'], options);
+  if (first === 'nothing' || first === 'nonsense') return { answers: first };
+  const code = Number(/^ERR (\d+)/.exec(first[0]!.at(-1)!)?.[1]);
+  // Any other error is a bridge's whose host is away: no agent of the target's own answers so.
+  if ((code & CODE_MASK) !== FALSE) return { answers: 'forwarded' };
+  const about = await converse(operations, path, ['GETINFO pid', 'GETINFO socket_name'], options);
+  if (about === 'nothing' || about === 'nonsense') return { answers: 'forwarded' };
+  return { answers: 'unrestricted', pid: Number(dataIn(about[0]!)), socketName: dataIn(about[1]!) };
+}
+
+/** Sends commands to an Assuan listener; resolves to the lines of its responses, or to what it says instead. */
+async function converse(
+  operations: TargetOperations,
+  path: string,
+  commands: readonly string[],
+  options: IdentifyOptions,
+): Promise<string[][] | 'nothing' | 'nonsense'> {
+  const bytes = Buffer.from(commands.map((command) => `${command}\n`).join(''));
+  for (let expected = 1 + commands.length; ; expected *= 2) {
+    const reply = await askPatiently(operations, path, { bytes, count: 1, lines: expected }, options);
+    // What follows the last LF is not a line yet.
+    const lines = reply.bytes.toString('latin1').split('\n').slice(0, -1);
+    const greeting = lines.findIndex((line) => !line.startsWith('#'));
+    if (greeting >= 0 && !lines[greeting]!.startsWith('OK')) return 'nonsense';
+    const rest = greeting < 0 ? [] : lines.slice(greeting + 1);
+    if (!rest.every((line) => AGENT_LINE.test(line))) return 'nonsense';
+    const responses = responsesIn(rest);
+    if (responses.length >= commands.length) return responses;
+    if (reply.reason !== 'enough' || expected > MOST_LINES) return 'nothing';
+  }
+}
+
+async function identifySshAgent(
+  operations: TargetOperations,
+  path: string,
+  options: IdentifyOptions,
+): Promise<ListenerIdentity> {
+  const question = { bytes: SSH_QUESTION, count: SSH_HEAD_BYTES, lines: 0 };
+  const { bytes } = await askPatiently(operations, path, question, options);
+  if (bytes.length < SSH_HEAD_BYTES) return { answers: 'nothing' };
+  return { answers: SSH_ANSWERS.has(bytes[4]!) ? 'forwarded' : 'nonsense' };
+}
+
+/** Asks, waiting for a place in a full backlog. */
+async function askPatiently(
+  operations: TargetOperations,
+  path: string,
+  question: Pick<Question, 'bytes' | 'count' | 'lines'>,
+  { timeoutMs, signal }: IdentifyOptions,
+): Promise<Reply> {
   for (let waited = 0; ; waited += BACKLOG_RETRY_MS) {
     signal?.throwIfAborted();
     try {
-      return understand(await operations.ask(path, { ...question, timeoutMs, signal }));
+      return await operations.ask(path, { ...question, timeoutMs, signal });
     } catch (error) {
       if (errorCode(error) !== 'EAGAIN' || waited >= timeoutMs) throw error;
       await delay(BACKLOG_RETRY_MS, undefined, signal && { signal });
     }
   }
-}
-
-function understandGpgAgent({ bytes }: Reply): ListenerIdentity {
-  // What follows the last LF is not a line yet.
-  const lines = bytes.toString('latin1').split('\n').slice(0, -1);
-  const greeting = lines.findIndex((line) => !line.startsWith('#'));
-  if (greeting < 0) return { answers: 'nothing' };
-  if (!lines[greeting]!.startsWith('OK')) return { answers: 'nonsense' };
-  const [restricted, pid, socketName] = responsesIn(lines.slice(greeting + 1));
-  if (!restricted) {
-    const isAgent = lines.slice(greeting + 1).every((line) => AGENT_LINE.test(line));
-    return { answers: isAgent ? 'nothing' : 'nonsense' };
-  }
-  const code = Number(/^ERR (\d+)/.exec(restricted.at(-1)!)?.[1]);
-  // Any other error is a bridge's whose host is away: no agent of the target's own answers so.
-  if ((code & CODE_MASK) !== FALSE) return { answers: 'forwarded' };
-  return { answers: 'unrestricted', pid: Number(dataIn(pid)), socketName: dataIn(socketName) };
 }
 
 function responsesIn(lines: readonly string[]): string[][] {
@@ -100,12 +132,7 @@ function responsesIn(lines: readonly string[]): string[][] {
   return responses;
 }
 
-function dataIn(response: readonly string[] = []): string {
+function dataIn(response: readonly string[]): string {
   const data = response.filter((line) => line.startsWith('D ')).map((line) => line.slice(2));
   return percentDecode(Buffer.from(data.join(''), 'latin1')).toString();
-}
-
-function understandSshAgent({ bytes }: Reply): ListenerIdentity {
-  if (bytes.length < SSH_HEAD_BYTES) return { answers: 'nothing' };
-  return { answers: SSH_ANSWERS.has(bytes[4]!) ? 'forwarded' : 'nonsense' };
 }

@@ -2,8 +2,7 @@ import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
 import { type SocketIdentity, sameIdentity } from '../fs/socket-identity.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import type { SocketType } from '../socket-type.ts';
-import { type ClaimOptions, claimPath } from './claim-path.ts';
-import type { PathFinding } from './inspect-path.ts';
+import { type ClaimOptions, claimPath, type PathLook } from './claim-path.ts';
 import type { TargetOperations } from './operations.ts';
 
 /** Which socket to keep where, and what to do with what is there. */
@@ -71,7 +70,7 @@ export function checkPathLength(path: string, system: string): void {
 export async function keepPath(
   operations: TargetOperations,
   options: KeepOptions,
-  looked?: PathFinding,
+  looked?: PathLook,
 ): Promise<KeptPath> {
   checkPathLength(options.path, operations.facts.system);
   const keeper = new PathKeeper(operations, options);
@@ -109,7 +108,7 @@ class PathKeeper implements KeptPath {
     return this.#lastProblem || undefined;
   }
 
-  start(looked: PathFinding | undefined): Promise<void> {
+  start(looked: PathLook | undefined): Promise<void> {
     return this.#claim(this.options.takeover ?? false, this.#log, looked);
   }
 
@@ -153,7 +152,7 @@ class PathKeeper implements KeptPath {
     await this.operations.release(this.options.type);
   }
 
-  #claim(takeover: boolean, log: LogCallback, looked?: PathFinding): Promise<void> {
+  #claim(takeover: boolean, log: LogCallback, looked?: PathLook): Promise<void> {
     const { path, type, hostSockets, backlog, probeTimeoutMs, succeeds } = this.options;
     const claim: ClaimOptions = {
       path,

@@ -43,12 +43,12 @@ const OTHER_KEYRING =
 export async function importPublicKeys(
   { keys, trust }: KeysToImport,
   operations: TargetOperations,
-  home?: string,
+  keyring?: Promise<Keyring>,
 ): Promise<ImportResult> {
   const stray = trust.find((fingerprint) => !FINGERPRINT.test(fingerprint));
   if (stray !== undefined) throw importFailed(`${JSON.stringify(stray.slice(0, 80))} is not a fingerprint`);
   if (keys.length === 0 && trust.length === 0) return { added: 0, updated: 0, unchanged: 0 };
-  const gpg = await keyringProgram(operations, home ?? (await gnupgPlaces(operations)).home);
+  const gpg = await (keyring ?? openKeyring(operations, (await gnupgPlaces(operations)).home));
   const result = { added: 0, updated: 0, unchanged: 0 };
   if (keys.length > 0) {
     const run = await gpg(IMPORT, IMPORT_SECONDS, keys);
@@ -81,10 +81,15 @@ export async function hasPrivateKeys(operations: TargetOperations, home?: string
   return files.some((name) => name.endsWith('.key'));
 }
 
-type Gpg = (args: readonly string[], timeoutSeconds: number, input?: Buffer) => Promise<ProgramResult>;
-
 /** Runs gpg on the user's keyring and trust database. */
-async function keyringProgram(operations: TargetOperations, home: string): Promise<Gpg> {
+export type Keyring = (
+  args: readonly string[],
+  timeoutSeconds: number,
+  input?: Buffer,
+) => Promise<ProgramResult>;
+
+/** Finds out where a user's keyring is, in one round trip. */
+export async function openKeyring(operations: TargetOperations, home: string): Promise<Keyring> {
   // gpg makes the default home by itself, but never one that was given to it.
   const made = operations.makeDirectory(home).catch((cause) => {
     throw importFailed(`the directory ${home} can't be made (${(cause as Error).message})`, cause);
@@ -128,7 +133,7 @@ async function keyringOptions(operations: TargetOperations, home: string): Promi
   ];
 }
 
-async function trustUltimately(gpg: Gpg, fingerprints: readonly string[]): Promise<void> {
+async function trustUltimately(gpg: Keyring, fingerprints: readonly string[]): Promise<void> {
   if (fingerprints.length === 0) return;
   // Without a trust database yet this fails, and there is nothing to keep.
   const listing = (await gpg(['--export-ownertrust'], TRUST_SECONDS)).stdout.toString('latin1');

@@ -36,8 +36,8 @@ export interface Question {
   bytes: Buffer;
   /** Enough is this many bytes … */
   count: number;
-  /** … with this text among them. */
-  text: string;
+  /** … with this many line ends among them. */
+  lines: number;
   timeoutMs: number;
   signal?: AbortSignal | undefined;
 }

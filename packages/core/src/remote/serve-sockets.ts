@@ -1,14 +1,13 @@
 import { join } from 'node:path/posix';
-import { type BridgeError, toBridgeError } from '../errors.ts';
+import { BridgeError, toBridgeError } from '../errors.ts';
 import type { SocketIdentity } from '../fs/socket-identity.ts';
 import { splitKeyring } from '../gnupg/split-keyring.ts';
 import type { LogCallback } from '../log.ts';
 import type { SocketType } from '../socket-type.ts';
 import { printable } from '../text/escape.ts';
-import { refuseIfTaken } from './claim-path.ts';
-import { inspectPath } from './inspect-path.ts';
+import { lookAtPath, refuseIfTaken } from './claim-path.ts';
 import { checkPathLength, type KeepOptions, type KeptPath, keepPath } from './keep-path.ts';
-import { hasPrivateKeys, importPublicKeys, type KeysToImport } from './keyring.ts';
+import { hasPrivateKeys, importPublicKeys, type Keyring, type KeysToImport, openKeyring } from './keyring.ts';
 import type { TargetOperations } from './operations.ts';
 import { gnupgPlaces, requireGpg, stopTargetAgent } from './target-gnupg.ts';
 
@@ -25,6 +24,8 @@ export interface SocketSetup {
   hostSockets?: readonly SocketIdentity[] | undefined;
   /** The directory of the ssh socket, if it is not ~/.ssh. */
   sshDirectory?: string | undefined;
+  /** Says whose a socket is, if it is known here: another bridge's, in words. */
+  holderOf?: ((socket: SocketIdentity) => Promise<string | undefined>) | undefined;
   probeTimeoutMs?: number | undefined;
   backlog?: number | undefined;
   log: LogCallback;
@@ -99,7 +100,8 @@ async function serveSsh(
   log: LogCallback,
 ): Promise<KeptPath> {
   const path = join(setup.sshDirectory ?? join(operations.facts.home, '.ssh'), 'agent.sock');
-  return keepPath(operations, keepOptions(operations, setup, 'ssh-agent', path, log));
+  const options = keepOptions(operations, setup, 'ssh-agent', path, log);
+  return orSayHolder(operations, setup, path, () => keepPath(operations, options));
 }
 
 async function serveGpg(
@@ -110,22 +112,51 @@ async function serveGpg(
   const [{ home, agentSocket: path }] = await Promise.all([gnupgPlaces(operations), requireGpg(operations)]);
   const options = keepOptions(operations, setup, 'gpg-agent', path, log);
   checkPathLength(path, operations.facts.system);
+  const keyring = openKeyring(operations, home);
+  keyring.catch(() => {}); // it is awaited when there are keys
   // What must not be replaced is known before the keyring is touched.
-  const [finding, hasOwnKeys] = await Promise.all([
-    inspectPath(operations, { ...options, timeoutMs: options.probeTimeoutMs ?? PROBE_TIMEOUT_MS }),
+  const [look, hasOwnKeys] = await Promise.all([
+    lookAtPath(operations, { ...options, timeoutMs: options.probeTimeoutMs ?? PROBE_TIMEOUT_MS }),
     hasPrivateKeys(operations, home),
   ]);
-  refuseIfTaken(finding, { path, takeover: options.takeover ?? false });
+  await orSayHolder(operations, setup, path, async () =>
+    refuseIfTaken(look.finding, { path, takeover: options.takeover ?? false }),
+  );
   const ownKeys = hasOwnKeys
     ? printable(`the private keys in ${home} can't be used while the bridge is up`, MAX_WARNING)
     : undefined;
   if (ownKeys) log(ownKeys, 'warn');
   const { keys, trust } = (await setup.keys) ?? { keys: Buffer.alloc(0), trust: [] };
   const [first, rest] = splitKeyring(keys, FIRST_KEYS_BYTES);
-  const importPart = (part: Buffer) => importAndTell(operations, { keys: part, trust }, home, log);
+  const importPart = (part: Buffer) => importAndTell(operations, { keys: part, trust }, keyring, log);
   if (first.length > 0) await importPart(first);
-  const kept = await keepPath(operations, options, finding);
+  const kept = await keepPath(operations, options, look);
   return { kept, ownKeys, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
+}
+
+/** Says whose the socket is that stands in the way, if that is known: two targets may have one home. */
+async function orSayHolder<T>(
+  operations: TargetOperations,
+  { holderOf }: SocketSetup,
+  path: string,
+  step: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await step();
+  } catch (error) {
+    if (!(error instanceof BridgeError) || error.code !== 'SOCKET_HELD_BY_FORWARD' || !holderOf) throw error;
+    const { boot } = operations.facts;
+    const socket = await operations.lstat(path);
+    const holder =
+      socket && (await holderOf({ ...socket.identity, ...(boot === undefined ? {} : { boot }) }));
+    if (!holder) throw error;
+    throw new BridgeError(error.code, {
+      what: error.what,
+      why: `${holder} listens there, so both have the same home and signing may already work here`,
+      fix: 'Use that one, end it first, or start with --takeover to take its place.',
+      cause: error,
+    });
+  }
 }
 
 function keepOptions(
@@ -146,11 +177,11 @@ function keepOptions(
 async function importAndTell(
   operations: TargetOperations,
   keys: KeysToImport,
-  home: string,
+  keyring: Promise<Keyring>,
   log: LogCallback,
 ): Promise<void> {
   try {
-    const { added, updated, unchanged } = await importPublicKeys(keys, operations, home);
+    const { added, updated, unchanged } = await importPublicKeys(keys, operations, keyring);
     const seen = added + updated + unchanged;
     log(`imported public keys: ${seen} received, ${added} new, ${unchanged} unchanged`, 'info');
   } catch (error) {

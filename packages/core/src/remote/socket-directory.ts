@@ -6,7 +6,7 @@ import { errorCode, type FileFacts, type TargetOperations } from './operations.t
 const STICKY = 0o1000;
 
 /** What is known about a directory that was to be made. */
-interface DirectoryFacts {
+export interface DirectoryFacts {
   facts: FileFacts | undefined;
   /** It lies directly below the root. */
   isTopLevel: boolean;

@@ -112,8 +112,15 @@ export class WireOperations implements TargetOperations {
     await this.#call('chmod', path, String(mode));
   }
 
-  async ask(path: string, { timeoutMs, count, text: sought, bytes }: Question): Promise<Reply> {
-    const [reason, received] = await this.#call('ask', path, String(timeoutMs), String(count), sought, bytes);
+  async ask(path: string, { timeoutMs, count, lines, bytes }: Question): Promise<Reply> {
+    const [reason, received] = await this.#call(
+      'ask',
+      path,
+      String(timeoutMs),
+      String(count),
+      String(lines),
+      bytes,
+    );
     const known = (['enough', 'closed'] as const).find((word) => word === text(reason));
     return { reason: known ?? 'timeout', bytes: received ?? Buffer.alloc(0) };
   }

@@ -67,8 +67,13 @@ async function run({ operations, input }: CallContext, seconds = '', program = '
 }
 
 async function ask({ operations }: CallContext, args: readonly string[], bytes: Buffer = Buffer.alloc(0)) {
-  const [path = '', milliseconds, count, text = ''] = args;
-  const question = { bytes, count: Number(count), text, timeoutMs: Number(milliseconds) };
+  const [path = '', milliseconds, count, lines] = args;
+  const question = {
+    bytes,
+    count: Number(count),
+    lines: Number(lines),
+    timeoutMs: Number(milliseconds),
+  };
   const reply = await operations.ask(path, question);
   return [reply.reason, reply.bytes];
 }

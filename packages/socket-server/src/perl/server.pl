@@ -1,7 +1,7 @@
 # The socket server for targets that have Perl 5. perl-base is enough: no JSON::PP, no Time::HiRes.
-# The loader of launch.ts evaluates this text with the settings in $main::CONFIG and frames on stdin and
-# stdout. It is one text because it travels through a pipe; server.py and main.ts behave the same. What is
-# done in a target is decided on the host: docs/protocol.md has the frames and the operations.
+# The loader of launch.ts evaluates this text with the settings in $main::CONFIG and frames on stdin and stdout. It
+# is one text because it travels through a pipe; server.py and main.ts behave the same. What is done in a target
+# is decided on the host: docs/protocol.md has the frames and the operations.
 use strict;
 use warnings;
 use Errno qw(EAGAIN ECONNABORTED EEXIST EINTR EINVAL EMFILE EMSGSIZE ENAMETOOLONG ENFILE ENOBUFS ENOENT ENOSYS);
@@ -12,35 +12,34 @@ use Socket qw(AF_UNIX SOCK_STREAM pack_sockaddr_un);
 use constant { VERSION => 3, HEADER => 9, LENGTH_MIN => 5, LENGTH_MAX => 1_048_576 };
 use constant { DATA => 1, OPEN => 2, CLOSE => 3, PUBKEY => 4, READY => 5, ERROR => 6, WINDOW => 7, EOF => 8 };
 use constant { CALL => 11, RESULT => 12, CHANGED => 13 };
-use constant { CREDIT => 262_144, GRANT => 131_072 };    # bytes; GRANT are delivered before they are given back
-# Bytes read at once, unsent bytes for the host at which clients are not read, clients accepted in one turn.
-use constant { READ_SIZE => 65_536, OUT_HIGH => 262_144, ACCEPT_BATCH => 64 };
+# Bytes: credit at the start, and delivered before it is given back; read at once (a frame with them fills a
+# pipe); unsent for the host when clients are no longer read.
+use constant { CREDIT => 262_144, GRANT => 131_072, READ_SIZE => 65_527, OUT_HIGH => 262_144 };
 # Bytes kept for a program's stdin, of its output, and of a file or a listener's reply.
 use constant { KEYS_MAX => 67_108_864, STDOUT_MAX => 262_144, STDERR_MAX => 16_384, REPLY_MAX => 65_536 };
-use constant { PATH_MAX => $^O eq 'linux' ? 107 : 103 };    # bytes of a socket's path
-use constant { TICK => 0.05, WNOHANG => 1 };    # TICK: seconds between looks at jobs
+# Bytes of a socket's path, clients accepted in one turn at most, seconds between looks at jobs.
+use constant { PATH_MAX => $^O eq 'linux' ? 107 : 103, ACCEPT_BATCH => 64, TICK => 0.05, WNOHANG => 1 };
+
 # A stream is one client connection. QUEUE: bytes its socket has not taken yet. MAY_SEND: bytes the host lets us
 # send. MAY_GET: bytes we let the host send. TAKEN: bytes delivered, not yet granted back. ENDED: the client has
 # sent its last byte. DEAF: the client takes no more bytes; what it wrote before is still read.
-use constant { ID => 0, HANDLE => 1, FD => 2, QUEUE => 3, MAY_SEND => 4, MAY_GET => 5, TAKEN => 6, ENDED => 7,
-    DEAF => 8 };
+use constant { ID => 0, HANDLE => 1, FD => 2, QUEUE => 3, MAY_SEND => 4, MAY_GET => 5 };
+use constant { TAKEN => 6, ENDED => 7, DEAF => 8 };
 
 # All settings are numbers, which percent-encoding leaves as they are.
 my %setting = $main::CONFIG =~ /^([a-z-]+)=(\d+)$/mg;
-my $max_streams   = $setting{'max-streams'} || 4096;
-my $watch_seconds = ($setting{'watch-ms'} || 2000) / 1000;
+my ($max_streams, $watch_seconds) = ($setting{'max-streams'} || 4096, ($setting{'watch-ms'} || 2000) / 1000);
 
-my ($in, $out) = ('', '');           # bytes from the host not yet parsed, bytes for it not yet written
+my ($in, $out) = ('', '');    # bytes from the host not yet parsed, bytes for it not yet written
 # select's bit vectors; $control leaves clients out, and $writers is empty when nothing waits to be written.
 my ($readers, $control, $writers) = ('', '', '');
 my (@by_fd, @on_read, @on_write);    # by descriptor: streams, and what is called for the others
 my (%streams, %listeners, %jobs, @made_dirs);
 my ($last_id, $accepting, $accept_batch, $stopped_at) = (0, 1, 1, 0);
-my $keys = '';                       # bytes for the stdin of the next program; undefined: too many came
-my ($now, $signal, $umask) = (time, 0, umask 0177);
+my $keys = '';    # bytes for the stdin of the next program; undefined: too many came
+my ($now, $signal, $umask) = (0, 0, umask 0177);
 
-# Frames to the host.
-
+## Frames to the host.
 sub note { syswrite STDERR, join(' ', split /[\x00-\x1f\x7f]+/, $_[0]) . "\n" }
 sub frame { my ($type, $id, $payload) = @_; $out .= pack 'NCNa*', LENGTH_MIN + length $payload, $type, $id, $payload }
 
@@ -60,39 +59,34 @@ sub fail {
     finish(1);
 }
 
-# Descriptors.
-
+## Descriptors.
 sub again { return $! == EAGAIN || $! == EINTR }
 sub nonblocking { my ($handle) = @_; fcntl $handle, F_SETFL, fcntl($handle, F_GETFL, 0) | O_NONBLOCK }
 
-# Calls $code whenever a descriptor can be read; without $code nothing any more.
-sub watch_read {
-    my ($fd, $code) = @_;
-    $on_read[$fd] = $code;
-    vec($readers, $fd, 1) = vec($control, $fd, 1) = $code ? 1 : 0;
-}
+# Calls $code whenever a descriptor can be read, or no longer calls anything.
+sub watch_read { my ($fd, $code) = @_; $on_read[$fd] = $code; vec($readers, $fd, 1) = vec($control, $fd, 1) = !!$code }
 
 sub watch_write {
     my ($fd, $code) = @_;
     $on_write[$fd] = $code;
-    vec($writers, $fd, 1) = $code ? 1 : 0;
-    $writers =~ s/\0+\z//;
+    vec($writers, $fd, 1) = !!$code;
+    $writers = '' if $writers !~ /[^\0]/;
 }
 
 sub detach {
     my ($handle) = @_;
     defined(my $fd = fileno $handle) or return;
-    watch_read($fd);
-    watch_write($fd);
-    $by_fd[$fd] = undef;
+    vec($readers, $fd, 1) = vec($control, $fd, 1) = 0;
+    watch_write($fd) if $on_write[$fd];
+    $by_fd[$fd] = $on_read[$fd] = undef;
     close $handle;
 }
 
-# Streams.
-
+## Streams.
 # One that the host closed is no longer in %streams, and the host is not told of its end.
 sub end_stream {
-    my ($stream) = @_;
+    my ($stream, $why) = @_;
+    note("stream $stream->[ID] closed: $why") if $why;
     frame(CLOSE, $stream->[ID], '') if delete $streams{$stream->[ID]};
     detach($stream->[HANDLE]);
     accept_from_now_on(1) if !$accepting;
@@ -108,10 +102,10 @@ sub grant {
 # Nothing could be read behind $at + HEADER: $n is 0 at the client's end, and undef for an error.
 sub nothing_read {
     my ($stream, $at, $n) = @_;
-    my $is_early = !defined $n && again();
+    my $is_error = !defined $n && !again();
     substr($out, $at) = '' if length $out > $at;
-    return if $is_early;
-    return end_stream($stream) if !defined $n || $stream->[DEAF];
+    return end_stream($stream) if $is_error || defined $n && $stream->[DEAF];
+    return if !defined $n;
     $stream->[ENDED] = 1;
     vec($readers, $stream->[FD], 1) = 0;
     frame(EOF, $stream->[ID], '');
@@ -120,12 +114,9 @@ sub nothing_read {
 sub client_writable {
     my ($stream) = @_;
     my $n = syswrite $stream->[HANDLE], $stream->[QUEUE];
-    if (!defined $n) {
-        return if again();
-        return end_stream($stream) if $stream->[ENDED];
-        $stream->[DEAF] = 1;
-        $n = length $stream->[QUEUE];
-    }
+    return if !defined $n && again();
+    return end_stream($stream) if !defined $n && $stream->[ENDED];
+    $n = length $stream->[QUEUE] if $stream->[DEAF] = !defined $n;
     substr $stream->[QUEUE], 0, $n, '';
     $stream->[TAKEN] += $n;
     watch_write($stream->[FD]) if !length $stream->[QUEUE];
@@ -133,8 +124,7 @@ sub client_writable {
     elsif (!length $stream->[QUEUE]) { end_stream($stream) }
 }
 
-# Frames from the host.
-
+## Frames from the host.
 # Every byte passes this or serve: what nearly always happens is written out in them, and has no call but
 # the system's.
 sub host_readable {
@@ -143,36 +133,27 @@ sub host_readable {
     my ($at, $end) = (0, length $in);
     while ($end - $at >= 4) {
         my ($length, $type, $id) = unpack 'NCN', substr $in, $at, HEADER;
-        fail("the bridge broke: the host announced a frame of $length bytes, and only " . LENGTH_MIN . ' to ' . LENGTH_MAX
-            . ' are possible. Start the bridge again.') if $length < LENGTH_MIN || $length > LENGTH_MAX;
+        fail("the bridge broke: the host announced a frame of $length bytes, and only " . LENGTH_MIN . ' to '
+            . LENGTH_MAX . ' are possible. Start the bridge again.') if $length < LENGTH_MIN || $length > LENGTH_MAX;
         last if $end - $at < 4 + $length;
         if ($type != DATA) { host_sent($type, $id, substr $in, $at + HEADER, $length - LENGTH_MIN) }
         elsif (my $stream = $streams{$id}) {
             my $count = $length - LENGTH_MIN;
-            my $n = ($stream->[MAY_GET] -= $count) < 0 || $stream->[DEAF] || length $stream->[QUEUE] ? 0
+            my $n = $stream->[DEAF] ? $count : length $stream->[QUEUE] ? 0
                 : syswrite $stream->[HANDLE], $in, $count, $at + HEADER;
-            $n = undelivered($stream, $at + HEADER, $count, $n || 0) if !$n || $n < $count;
-            grant($stream) if ($stream->[TAKEN] += $n) >= GRANT;
+            if (!$n || $n < $count) {
+                # An error is met again when the queue is written.
+                $stream->[QUEUE] .= substr $in, $at + HEADER + ($n ||= 0), $count - $n;
+                watch_write($stream->[FD], sub { client_writable($stream) });
+            }
+            $stream->[TAKEN] += $n;
+            if (($stream->[MAY_GET] -= $count) < 0) { end_stream($stream, 'the host sent more than its credit') }
+            elsif ($stream->[TAKEN] >= GRANT)       { grant($stream) }
         }
         $at += 4 + $length;
     }
     if ($at == $end) { $in = '' }
     else             { substr $in, 0, $at, '' }
-}
-
-# Queues what the client's socket did not take. An error is met again when the queue is written. Returns how
-# many bytes count as delivered.
-sub undelivered {
-    my ($stream, $at, $count, $n) = @_;
-    if ($stream->[MAY_GET] < 0) {
-        note("stream $stream->[ID] closed: the host sent more than its credit");
-        end_stream($stream);
-        return 0;
-    }
-    return $count if $stream->[DEAF];
-    $stream->[QUEUE] .= substr $in, $at + $n, $count - $n;
-    watch_write($stream->[FD], sub { client_writable($stream) });
-    return $n;
 }
 
 sub host_sent {
@@ -190,57 +171,7 @@ sub host_sent {
     }
 }
 
-# Operations: each returns the fields of its result, or 0 for the error in $!, or 1 if its job answers later.
-
-# Their arguments: a number, text without a zero byte (a path), the identity of a file, any bytes.
-my %argument = (n => qr/\A\d{1,9}\z/, t => qr/\A[^\0]*\z/, i => qr/\A(?:\d+:\d+)?\z/, b => qr/\A/);
-my %operations = (
-    stat     => ['t',     sub { return facts(stat $_[1]) }],
-    lstat    => ['t',     sub { return facts(lstat $_[1]) }],
-    readlink => ['t',     sub { my $text = readlink $_[1]; return defined $text && [$text] }],
-    list     => ['t',     sub { opendir my $dir, $_[1] or return 0; return [grep { !/\A\.\.?\z/ } readdir $dir] }],
-    read     => ['t',     \&read_start],
-    which    => ['t',     sub { my $path = which($_[1]); return $path && [$path] }],
-    run      => ['nt',    \&run_program],
-    mkdir    => ['t',     \&make_directory],
-    chmod    => ['tn',    sub { return chmod($_[2], $_[1]) && [] }],
-    ask      => ['tnnbb', \&ask_listener],
-    bind     => ['bttin', \&bind_socket],
-    release  => ['b',     sub { remove_listener(delete $listeners{$_[1]}); return [] }],
-);
-
-sub call {
-    my ($call, $payload) = @_;
-    my ($name, @arguments) = eval { unpack '(N/a)*', $payload };
-    # unpack shortens the last field to what there is of it.
-    return refuse($call, EINVAL) if !defined $name || pack('(N/a*)*', $name, @arguments) ne $payload;
-    my ($letters, $operation) = @{$operations{$name} || return refuse($call, ENOSYS)};
-    $letters .= 't' x (@arguments - 2) if $name eq 'run' && @arguments > 2;
-    return refuse($call, EINVAL) if @arguments != length $letters
-        || grep { $arguments[$_] !~ $argument{substr $letters, $_, 1} } 0 .. $#arguments;
-    my $result = $operation->($call, @arguments);
-    if (!$result)       { refuse($call, $! + 0) }
-    elsif (ref $result) { answer($call, @$result) }
-}
-
-sub answer {
-    my ($call, @fields) = @_;
-    my $payload = pack '(N/a*)*', 'ok', @fields;
-    return refuse($call, EMSGSIZE) if length $payload > LENGTH_MAX - LENGTH_MIN;
-    frame(RESULT, $call, $payload);
-}
-
-sub refuse {
-    my ($call, $error) = @_;
-    local $! = $error;
-    my ($name) = sort grep { $!{$_} } keys %!;    # of two names for one number EAGAIN, not EWOULDBLOCK
-    frame(RESULT, $call, pack '(N/a*)*', $name || 'EIO', "$!");
-}
-
-sub failed { $! = $_[0]; return 0 }
-
-# Files.
-
+## Files.
 sub identity { my @stat = @_; return @stat ? "$stat[0]:$stat[1]" : '' }
 sub facts { my @stat = @_; return @stat && [@stat[0, 1, 2, 4], time - $stat[10]] }
 
@@ -271,38 +202,38 @@ sub make_directory {
     return [];
 }
 
-# Jobs: programs that run and listeners that are asked, while everything else goes on.
-
-# Reads a handle to its end, and keeps the last $max bytes.
-sub collect {
-    my ($job, $handle, $index, $max) = @_;
-    my $text = \($job->{texts}[$index] = '');
-    $job->{open}++;
-    watch_read(fileno $handle, sub {
-        my $n = sysread $handle, $$text, READ_SIZE, length $$text;
-        return if !defined $n && again();
-        substr($$text, 0, -$max) = '' if length $$text > $max;
-        if (!$n) { $job->{open}--; detach($handle) }
-    });
-}
-
-# Writes bytes to a handle, and closes it then if it is not read.
-sub feed {
-    my ($handle, $bytes) = @_;
-    my ($fd, $at) = (fileno $handle, 0);
+## Jobs: programs that run and listeners that are asked, while everything else goes on.
+# A job writes bytes to one handle, and reads others to their end. Its check returns what an operation does.
+sub start_job {
+    my ($call, $key, $check, $seconds, $bytes, $writer, @readers) = @_;
+    $now = time if !%jobs;
+    my $job = $jobs{$key} = {call => $call, check => $check, deadline => $now + $seconds, open => scalar @readers,
+        handles => [$writer, @readers]};
+    nonblocking($_) for $writer, @readers;
+    for my $index (0 .. $#readers) {
+        my ($handle, $text) = ($readers[$index], \($job->{texts}[$index] = ''));
+        watch_read(fileno $handle, sub {
+            my $n = sysread $handle, $$text, READ_SIZE, length $$text;
+            return if !defined $n && again();
+            substr($$text, 0, -STDOUT_MAX) = '' if length $$text > STDOUT_MAX;
+            if (!$n) { $job->{open}--; detach($handle) }
+        });
+    }
+    my ($fd, $at) = (fileno $writer, 0);
     watch_write($fd, sub {
-        my $n = syswrite $handle, $bytes, READ_SIZE, $at;
+        my $n = syswrite $writer, $bytes, READ_SIZE, $at;
         return if defined $n ? ($at += $n) < length $bytes : again();
-        if ($on_read[$fd]) { watch_write($fd) }
-        else               { detach($handle) }
+        $on_read[$fd] ? watch_write($fd) : detach($writer);    # a socket is also read
     });
+    return 1;
 }
 
 sub check_jobs {
+    # time() has whole seconds. Between them the time in select is counted, where the system tells it.
+    $now = time - 1 if $now < time - 1;
     while ((my $pid = waitpid -1, WNOHANG) > 0) { $jobs{$pid}{status} = $? if $jobs{$pid} }
-    for my $key (keys %jobs) {
-        my $job = $jobs{$key};
-        next if !$job->{check}->($job, $now >= $job->{deadline});
+    while (my ($key, $job) = each %jobs) {
+        settle($job->{call}, $job->{check}->($job, $now >= $job->{deadline})) or next;
         detach($_) for @{$job->{handles}};
         delete $jobs{$key};
     }
@@ -310,13 +241,11 @@ sub check_jobs {
 
 sub run_program {
     my ($call, $seconds, @argv) = @_;
-    my $input = $keys;
-    $keys = '';
+    (my $input, $keys) = ($keys, '');
     return failed(ENOBUFS) if !defined $input;
     my $program = which($argv[0]) or return 0;
     pipe my $in_r, my $in_w and pipe my $out_r, my $out_w and pipe my $err_r, my $err_w or return 0;
-    my $pid = fork;
-    return 0 if !defined $pid;
+    defined(my $pid = fork) or return 0;
     if (!$pid) {
         setpgrp 0, 0;    # it and what it runs end together
         umask $umask;
@@ -325,42 +254,32 @@ sub run_program {
         open STDIN, '<&', $in_r and open STDOUT, '>&', $out_w and open STDERR, '>&', $err_w;
         exec {$program} @argv or exit 127;
     }
-    nonblocking($_) for $in_w, $out_r, $err_r;
-    my $job = $jobs{$pid} = {handles => [$in_w, $out_r, $err_r], deadline => $now + $seconds};
-    collect($job, $out_r, 0, STDOUT_MAX);
-    collect($job, $err_r, 1, STDERR_MAX);
-    feed($in_w, $input);
-    $job->{check} = sub {
+    setpgrp $pid, $pid;
+    return start_job($call, $pid, sub {
         my ($job, $is_late) = @_;
-        my $status = $job->{status};
-        if ($is_late) { kill 'KILL', -$pid, $pid; return refuse($call, Errno::ETIMEDOUT) }
-        return 0 if $job->{open} || !defined $status;
-        answer($call, $status & 127 ? 128 + ($status & 127) : $status >> 8, @{$job->{texts}});
-    };
-    return 1;
+        if ($is_late) { kill 'KILL', -$pid; return failed(Errno::ETIMEDOUT) }
+        return 1 if $job->{open} || !defined $job->{status};
+        my ($number, $status) = ($job->{status} & 127, $job->{status} >> 8);
+        return [$number ? 128 + $number : $status, $job->{texts}[0], substr $job->{texts}[1], -STDERR_MAX];
+    }, $seconds, $input, $in_w, $out_r, $err_r);
 }
 
 sub ask_listener {
-    my ($call, $path, $milliseconds, $count, $text, $bytes) = @_;
+    my ($call, $path, $milliseconds, $count, $lines, $bytes) = @_;
     return failed(ENAMETOOLONG) if length $path > PATH_MAX;
     socket my $handle, AF_UNIX, SOCK_STREAM, 0 or return 0;
     nonblocking($handle);
     connect $handle, pack_sockaddr_un($path) or return 0;
-    my $job = $jobs{$handle} = {handles => [$handle], deadline => $now + $milliseconds / 1000};
-    collect($job, $handle, 0, 2 * REPLY_MAX);
-    feed($handle, $bytes);
-    $job->{check} = sub {
+    return start_job($call, $handle, sub {
         my ($job, $is_late) = @_;
         my $reply = substr $job->{texts}[0], 0, REPLY_MAX;
-        my $is_enough = length $reply == REPLY_MAX || length $reply >= $count && index($reply, $text) >= 0;
-        my $reason = $is_enough ? 'enough' : !$job->{open} ? 'closed' : $is_late ? 'timeout' : return 0;
-        answer($call, $reason, $reply);
-    };
-    return 1;
+        my $is_enough = length $reply == REPLY_MAX || length $reply >= $count && $reply =~ tr/\n// >= $lines;
+        my $reason = $is_enough ? 'enough' : !$job->{open} ? 'closed' : $is_late ? 'timeout' : return 1;
+        return [$reason, $reply];
+    }, $milliseconds / 1000, $bytes, $handle, $handle);
 }
 
-# Listening.
-
+## Listening.
 # Gives a socket its path, if what is there is still what the host expects.
 sub place {
     my ($temporary, $path, $expected) = @_;
@@ -382,17 +301,15 @@ sub bind_socket {
     my $is_placed = chmod(0600, $temporary) && listen($handle, $backlog) && place($temporary, $path, $expected);
     my @stat = $is_placed ? lstat $path : ();
     if (!@stat) { my $error = $! + 0; unlink $temporary; return failed($error) }
-    my $old = $listeners{$type};
-    my $identity = identity(@stat);
-    $listeners{$type} = {type => $type, path => $path, handle => $handle, identity => $identity, seen => $identity};
+    my ($old, $there) = ($listeners{$type}, identity(@stat));
+    $listeners{$type} = {type => $type, path => $path, handle => $handle, identity => $there, seen => $there};
     accept_from_now_on($accepting);
-    accept_clients($old, 1) if $old;
-    remove_listener($old);
-    return [@stat[0, 1]];
+    if ($old) { accept_clients($old, 1); remove_listener($old) }
+    return [];
 }
 
 sub remove_listener {
-    my $listener = shift or return;
+    my ($listener) = @_;
     unlink $listener->{path} if identity(lstat $listener->{path}) eq $listener->{identity};
     detach($listener->{handle});
 }
@@ -401,9 +318,8 @@ sub remove_listener {
 sub check_paths {
     for my $listener (values %listeners) {
         my $there = identity(lstat $listener->{path});
-        next if $there eq $listener->{seen};
+        frame(CHANGED, 0, $listener->{type}) if $there ne $listener->{seen} && $there ne $listener->{identity};
         $listener->{seen} = $there;
-        frame(CHANGED, 0, $listener->{type}) if $there ne $listener->{identity};
     }
 }
 
@@ -417,11 +333,11 @@ sub accept_from_now_on {
 # Usually one client comes at a time, and asking for a second costs a call that fails: so more are asked for
 # only while they do come. A socket that is about to be closed is emptied.
 sub accept_clients {
-    my ($listener, $all) = @_;
+    my ($listener, $is_closing) = @_;
     # The handles get no buffers, which are never used here and take four system calls to set up.
     BEGIN { ${^OPEN} = ":unix\0:unix" }
-    for (my $left = $accept_batch; $all || $left > 0; $left--) {
-        return accept_from_now_on(0) if !$all && keys %streams >= $max_streams;
+    for (my $left = $accept_batch; $is_closing || $left > 0; $left--) {
+        return accept_from_now_on(0) if !$is_closing && keys %streams >= $max_streams;
         my $client;
         if (!accept $client, $listener->{handle}) {
             next if $! == EINTR || $! == ECONNABORTED;
@@ -438,8 +354,60 @@ sub accept_clients {
     $accept_batch *= 2 if $accept_batch < ACCEPT_BATCH;
 }
 
-# Start and end.
+## Operations: each returns the fields of its result, or 0 for the error in $!, or 1 if its job answers later.
+# Their arguments: a number, text without a zero byte (a path), any bytes.
+my %argument = (n => qr/\A\d{1,9}\z/, t => qr/\A[^\0]*\z/, b => qr/\A/);
+my %operations = (
+    stat     => ['t',     sub { return facts(stat $_[1]) }],
+    lstat    => ['t',     sub { return facts(lstat $_[1]) }],
+    readlink => ['t',     sub { my $text = readlink $_[1]; return defined $text && [$text] }],
+    list     => ['t',     sub { opendir my $dir, $_[1] or return 0; return [grep { !/\A\.\.?\z/ } readdir $dir] }],
+    read     => ['t',     \&read_start],
+    which    => ['t',     sub { my $path = which($_[1]); return $path && [$path] }],
+    run      => ['nt',    \&run_program],
+    mkdir    => ['t',     \&make_directory],
+    chmod    => ['tn',    sub { return chmod($_[2], $_[1]) && [] }],
+    ask      => ['tnnnb', \&ask_listener],
+    bind     => ['bttbn', \&bind_socket],
+    release  => ['b',     sub { my $old = delete $listeners{$_[1]}; remove_listener($old) if $old; return [] }],
+);
 
+sub call {
+    my ($call, $payload) = @_;
+    my ($name, @arguments) = eval { unpack '(N/a)*', $payload };
+    # unpack shortens the last field to what there is of it.
+    return refuse($call, EINVAL) if !defined $name || pack('(N/a*)*', $name, @arguments) ne $payload;
+    my ($letters, $operation) = @{$operations{$name} || return refuse($call, ENOSYS)};
+    $letters .= 't' x (@arguments - 2) if $name eq 'run' && @arguments > 2;
+    return refuse($call, EINVAL) if @arguments != length $letters
+        || grep { $arguments[$_] !~ $argument{substr $letters, $_, 1} } 0 .. $#arguments;
+    settle($call, $operation->($call, @arguments));
+}
+
+# Sends the result unless it comes later.
+sub settle {
+    my ($call, $result) = @_;
+    return 0 if $result && !ref $result;
+    $result ? answer($call, 'ok', @$result) : refuse($call, $! + 0);
+    return 1;
+}
+
+sub answer {
+    my ($call, @fields) = @_;
+    my $payload = pack '(N/a*)*', @fields;
+    return refuse($call, EMSGSIZE) if length $payload > LENGTH_MAX - LENGTH_MIN;
+    frame(RESULT, $call, $payload);
+}
+
+sub refuse {
+    (my $call, local $!) = @_;
+    my ($name) = sort grep { $!{$_} } keys %!;    # of two names for one number EAGAIN, not EWOULDBLOCK
+    answer($call, $name || 'EIO', "$!");
+}
+
+sub failed { $! = $_[0]; return 0 }
+
+## Start and end.
 sub ready {
     my $spoken = $setting{protocol} || 'none';
     fail("can't start the bridge: the host speaks version $spoken of the protocol, and the socket server version "
@@ -456,38 +424,29 @@ sub ready {
 sub finish {
     my ($status) = @_;
     remove_listener($_) for values %listeners;
-    rmdir $_ for reverse @made_dirs;    # a directory that is in use by now stays
+    rmdir $_ for reverse @made_dirs;    # one that is in use by now stays
     my @pids = grep { /^\d+$/ } keys %jobs;
-    kill 'TERM', map { (-$_, $_) } @pids;
+    kill 'TERM', map { -$_ } @pids;
     for (1 .. 2 / TICK) { @pids = grep { waitpid($_, WNOHANG) == 0 } @pids or last; select undef, undef, undef, TICK }
-    kill 'KILL', map { (-$_, $_) } @pids;
+    kill 'KILL', map { -$_ } @pids;
     exit $status;
 }
 
-# Writes what waits for the descriptors in a vector. Returns how many they are.
-sub write_ready {
-    my $bits = unpack 'b*', $_[0];
-    my ($fd, $count) = (0, 0);
-    while (($fd = index $bits, '1', $fd + 1) > 0) { $count++; $on_write[$fd]->() if $on_write[$fd] }
-    return $count;
-}
-
 sub serve {
-    my $next_check = $now + $watch_seconds;
-    my ($r, $w, $n, $wait, $rest, $left, $bits, $fd, $at, $read);
+    my $next_check = time + $watch_seconds;
+    my ($r, $w, $n, $rest, $left, $bits, $fd, $at, $read);
     until ($signal) {
         $r = length $out > OUT_HIGH ? $control : $readers;
         $w = $writers;
-        $wait = %jobs ? TICK : $watch_seconds;
-        ($n, $rest) = select $r, $w, undef, $wait;
-        # time() has whole seconds: between them the time in select is counted, where the system tells it.
-        $now += $wait - $rest;
-        $now = time - 1 if $now < time - 1;
-        if ($n > 0) {
-            $left = $n;
+        if (%jobs) { ($n, $rest) = select $r, $w, undef, TICK; $now += TICK - $rest }
+        else       { $n = select $r, $w, undef, $watch_seconds }
+        if (($left = $n) > 0) {
             if (vec $r, 0, 1) { host_readable(); $left-- }
             if ($left) {
-                $left -= write_ready($w) if length $w;
+                if (length $w) {
+                    ($bits, $fd) = (unpack('b*', $w), 0);
+                    while (($fd = index $bits, '1', $fd + 1) > 0) { $left--; $on_write[$fd]->() if $on_write[$fd] }
+                }
                 $bits = unpack 'b*', $r;
                 # Around once, from behind the client where the turn before had to stop.
                 ($fd, $stopped_at) = ($stopped_at, 0);
@@ -507,16 +466,15 @@ sub serve {
                 substr $out, $at, HEADER, pack 'NCN', $read + LENGTH_MIN, DATA, $stream->[ID];
                 vec($readers, $fd, 1) = 0 if ($stream->[MAY_SEND] -= $read) <= 0;
                 flush() if length $out > OUT_HIGH;
-                # The host takes no more for now.
-                if (length $out > OUT_HIGH) { $stopped_at = $fd; last }
+                if (length $out > OUT_HIGH) { $stopped_at = $fd; last }    # the host takes no more for now
             }
         }
-        check_jobs() if %jobs;
-        if ($n <= 0 || $now >= $next_check) {
+        check_jobs() if %jobs || $n <= 0;
+        if ($n <= 0 || time >= $next_check) {
             # Descriptors that were missing may be there again.
             accept_from_now_on(1) if !$accepting && keys %streams < $max_streams;
             check_paths();
-            $next_check = $now + $watch_seconds;
+            $next_check = time + $watch_seconds;
         }
         flush() if length $out;
     }
@@ -527,7 +485,6 @@ $0 = 'gpg-bridge socket server';
 $SIG{PIPE} = 'IGNORE';
 $SIG{CHLD} = sub { };    # ends the wait of select
 @SIG{qw(TERM HUP INT)} = map { my $number = $_; sub { $signal = $number } } 15, 1, 2;
-binmode $_ for \*STDIN, \*STDOUT, \*STDERR;
 nonblocking($_) for \*STDOUT, \*STDERR;
 watch_read(0, \&host_readable);
 eval { ready(); flush(); serve() } or note("the socket server failed: $@");

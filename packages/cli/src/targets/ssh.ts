@@ -1,0 +1,144 @@
+import { runProgram } from '@gpg-bridge/core/process/run-program';
+import type { ExecStream } from '../engine/engine.ts';
+import { loginShellCommand } from './login-shell-command.ts';
+import { shellQuote } from './shell-quote.ts';
+import { backOff, spawnExec } from './spawn-exec.ts';
+import { withStderrLines } from './stderr-lines.ts';
+import { refuseUser, type Target, type TargetOptions } from './target.ts';
+
+/** What in ssh's configuration decides which machine is reached, and as whom. */
+interface SshPlace {
+  hostname: string;
+  port: string;
+  user: string;
+  hostkeyalias: string;
+  proxyjump: string;
+  proxycommand: string;
+}
+
+const PLACE: readonly (keyof SshPlace)[] = [
+  'hostname',
+  'port',
+  'user',
+  'hostkeyalias',
+  'proxyjump',
+  'proxycommand',
+];
+
+/** Carries the host key of the first connection to the check. */
+const HOST_KEY_VARIABLE = 'GPG_BRIDGE_HOST_KEY';
+const HOST_KEY_MARK = 'gpg-bridge-host-key ';
+const OTHER_HOST_KEY = 'the machine has another host key than when the bridge was started';
+
+/**
+ * ssh runs this for the key of a host (`%I` is HOSTNAME, `%K` the key), beside looking into the known hosts; it
+ * adds none to them. The first connection tells its key; with another one later ones are given up by ssh.
+ */
+const HOST_KEY_CHECK =
+  // Without braces: ssh itself would take those for a variable that has to be set.
+  `KnownHostsCommand=/bin/sh -c '[ "$1" = HOSTNAME ] || exit 0; ` +
+  `[ -z "$${HOST_KEY_VARIABLE}" ] || [ "$${HOST_KEY_VARIABLE}" = "$2" ] || ` +
+  `{ echo "${OTHER_HOST_KEY}" >&2; exit 1; }; echo "${HOST_KEY_MARK}$2" >&2' sh %I %K`;
+
+/** Questions to ssh's configuration are answered at once, unless a `Match exec` of the person's takes long. */
+const CONFIG_TIMEOUT_MS = 20_000;
+
+/** `ssh:[USER@]HOST`: whatever the person's own ssh reaches, with its configuration as it is now. */
+export async function sshTarget(
+  name: string,
+  { user, env = process.env }: Pick<TargetOptions, 'user' | 'env'> = {},
+): Promise<Target> {
+  refuseUser('ssh', user, 'Write ssh:USER@HOST instead.');
+  const config = await sshConfig(name, env);
+  const place = config && placeOf(config);
+  const pins = place ? pinned(place) : [];
+  const check = (await mayCheckHostKey(name, env, config)) ? ['-o', HOST_KEY_CHECK] : [];
+  const fixed = ['-T', '-o', 'BatchMode=yes', '-o', 'ForwardAgent=no', ...pins, ...check, '--', name];
+  let hostKey: string | undefined;
+  return {
+    kind: 'ssh',
+    id: name,
+    ...(place ? { canonical: JSON.stringify(place) } : {}),
+    name: `ssh:${name}`,
+    ...(place && !isPlain(place, name) ? { where: addressOf(place) } : {}),
+    user: '',
+    reachedByCommand: true,
+    shell: `ssh ${shellQuote(name)}`,
+    async exec(argv) {
+      // ssh sends one string, which the login shell of the other side parses.
+      const words = [...fixed, loginShellCommand(argv)];
+      const keyed = hostKey === undefined ? env : { ...env, [HOST_KEY_VARIABLE]: hostKey };
+      const exec = await spawnExec('ssh', words, keyed);
+      return withoutMarks(exec, (key) => {
+        hostKey ??= key;
+      });
+    },
+    check: async () => {},
+    watch: async () => () => {},
+    comesBack: backOff,
+  };
+}
+
+/** Whether the name says all there is to say about the place. */
+function isPlain({ hostname, port, proxyjump, proxycommand }: SshPlace, name: string): boolean {
+  return name.replace(/^.*@/, '') === hostname && port === '22' && !proxyjump && !proxycommand;
+}
+
+function addressOf({ user, hostname, port, proxyjump }: SshPlace): string {
+  return `${user}@${hostname} port ${port}${proxyjump ? `, through ${proxyjump}` : ''}`;
+}
+
+/** Options that hold ssh to a place; what is on its command line counts more than its files. */
+function pinned({ hostname, port, user, hostkeyalias, proxyjump, proxycommand }: SshPlace): string[] {
+  // ssh expands a percent sign in a host name, which an address with a zone has.
+  const options = [`HostName=${hostname.replaceAll('%', '%%')}`, `Port=${port}`, `User=${user}`];
+  if (hostkeyalias) options.push(`HostKeyAlias=${hostkeyalias}`);
+  if (proxyjump) options.push(`ProxyJump=${proxyjump}`);
+  else options.push(`ProxyCommand=${proxycommand || 'none'}`);
+  return options.flatMap((option) => ['-o', option]);
+}
+
+/** ssh's settings for a host; undefined if it does not tell them. */
+async function sshConfig(
+  name: string,
+  env: NodeJS.ProcessEnv,
+  options: readonly string[] = [],
+): Promise<ReadonlyMap<string, string> | undefined> {
+  const args = ['-G', ...options, '--', name];
+  // A missing ssh is told when it is needed to get there.
+  const result = await runProgram('ssh', args, { env, timeoutMs: CONFIG_TIMEOUT_MS }).catch(() => undefined);
+  if (result?.status !== 0) return undefined;
+  const lines = result.stdout.toString().split(/\r?\n/);
+  const settings = lines.map((line) => /^(\S+) (.*)$/.exec(line)).filter((match) => match !== null);
+  const config = new Map(settings.map(([, key = '', value = '']) => [key, value]));
+  return config.has('hostname') ? config : undefined;
+}
+
+function placeOf(config: ReadonlyMap<string, string>): SshPlace {
+  return Object.fromEntries(PLACE.map((key) => [key, config.get(key) ?? ''])) as unknown as SshPlace;
+}
+
+/** Before 8.5 ssh has no such option, and a check that the person has must stay in force. */
+async function mayCheckHostKey(
+  name: string,
+  env: NodeJS.ProcessEnv,
+  config: ReadonlyMap<string, string> | undefined,
+): Promise<boolean> {
+  if (!config || (config.get('knownhostscommand') ?? 'none') !== 'none') return false;
+  return (await sshConfig(name, env, ['-o', HOST_KEY_CHECK])) !== undefined;
+}
+
+/** Takes the check's own lines out of what the command prints on its standard error. */
+function withoutMarks(exec: ExecStream, learn: (key: string) => void): ExecStream {
+  let isLearned = false;
+  let isRefused = false;
+  return withStderrLines(exec, (line) => {
+    if (isRefused) return undefined; // ssh only says then that the check failed
+    isRefused = line.startsWith(OTHER_HOST_KEY);
+    // The first is ssh's own: nothing of the other side is heard before its key was checked.
+    if (!line.startsWith(HOST_KEY_MARK) || isLearned) return line;
+    isLearned = true;
+    learn(line.slice(HOST_KEY_MARK.length).trim());
+    return undefined;
+  });
+}
