@@ -86,7 +86,7 @@ describe('gpg-bridge with a local target', () => {
       state: 'ready',
       runtime: 'perl',
       sockets: up.sockets,
-      options: { keys: 'pairs' },
+      options: { keys: 'pairs', gnupgHome: person.home.dir },
       uptimeSeconds: expect.any(Number),
       sessions: { open: 0, total: 0 },
       bytes: { toHost: 0, toTarget: 0 },
