@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Person, processesWith } from '@gpg-bridge/test-support/cli';
+import { childrenOf, Person, processesWith } from '@gpg-bridge/test-support/cli';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
-import { run, runOk } from '@gpg-bridge/test-support/process';
+import { run, runOk, stopProcess } from '@gpg-bridge/test-support/process';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
@@ -91,6 +91,23 @@ describe('up of a bridge that runs', () => {
     expect(await person.json('status')).toMatchObject([{ state: 'broken' }]);
   });
 
+  it('says that the target does not answer, and knows when it does again', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    const { pid } = await person.json<Up>('up', name, '--runtime=perl');
+    const [server] = await childrenOf(pid);
+    await stopProcess(server!);
+    expect(await person.json('status')).toMatchObject([
+      { pid, state: 'broken', problems: [expect.stringContaining('the target does not answer')] },
+    ]);
+    const up = await person.run(['up', name]);
+    expect(up).toMatchObject({ status: 1, stderr: expect.stringContaining('the target does not answer') });
+    process.kill(server!, 'SIGCONT');
+    expect(await person.json('up', name)).toMatchObject({ pid, result: 'running', mended: [] });
+    expect((await person.run(['status', name])).status).toBe(0);
+  });
+
   it('makes a socket that could not be made before', async () => {
     const person = await Person.create();
     const agent = await startSshAgent();
@@ -105,7 +122,7 @@ describe('up of a bridge that runs', () => {
     expect(await offered(target)).toEqual(['work']);
   });
 
-  it('takes no longer than it did', async () => {
+  it('counts its own questions as nobody’s sessions', async () => {
     const person = await Person.create();
     const target = await person.localHome();
     const name = `local:${target.dir}`;
@@ -217,13 +234,9 @@ describe('options', () => {
     await pinentry.waits();
     const signed = signing();
     await pinentry.asked();
-    await until(async () => {
-      const [status] = await person.json<{ waiting: unknown }[]>('status');
-      return status?.waiting !== null;
-    });
     const up = person.start(['up', name, '--runtime=node']);
     await up.printed(
-      /a PKSIGN with key [0-9A-F]{40} in local:.* would be cut off. Answer it, or use --now/,
+      /PKSIGN with key [0-9A-F]{40} in local:.* would be cut off: answer it, or use --now/,
       'stderr',
     );
     // An impatient person changes nothing.
@@ -248,11 +261,6 @@ describe('options', () => {
     expect((await sign(target)).status).toBe(0);
   });
 });
-
-/** Looks again and again: nothing tells when another process has come so far. */
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  while (!(await isSo()));
-}
 
 describe('the SSH keys to offer', () => {
   it('are known by every name of theirs, and refused with what is there', async () => {

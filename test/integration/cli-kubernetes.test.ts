@@ -1,4 +1,5 @@
 import { readdir } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { childrenOf, Person } from '@gpg-bridge/test-support/cli';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { StandInKubectl, type StandInPod } from '@gpg-bridge/test-support/kubectl';
@@ -75,6 +76,19 @@ describe('a pod', () => {
     expect(await person.json('status')).toMatchObject([{ pid: first.pid }]);
   });
 
+  it('of another network is another target, with the same configuration', async () => {
+    const { person, kubectl, staging, prod } = await twoClusters();
+    await kubectl.setCluster('vpn-staging', { pods: [podIn(prod)] });
+    const there = { env: { STAND_IN_NETWORK: 'vpn-' } };
+    const first = await person.json<Up>('up', 'k8s:dev');
+    const down = await person.run(['down', 'k8s:dev'], there);
+    expect(down.stdout.toString()).toBe('There was no bridge to k8s:dev.\n');
+    expect(await person.run(['up', 'k8s:dev'], there)).toMatchObject({ status: 0 });
+    expect([await signs(staging), await signs(prod)]).toEqual([true, true]);
+    await person.run(['down', 'k8s:dev'], there);
+    expect(await person.json('status')).toMatchObject([{ pid: first.pid }]);
+  });
+
   it.each(['current context', 'meaning of its context'])(
     'is not left for another one when the %s changes, with --restart',
     async (what) => {
@@ -87,6 +101,7 @@ describe('a pod', () => {
         await kubectl.writeConfig('config', 'staging', [
           { name: 'staging', cluster: 'prod', calledCluster: 'staging' },
         ]);
+      if (what !== 'current context') await delay(4_000);
       for (const child of await childrenOf(pid)) process.kill(child, 'SIGTERM');
       if (what === 'current context') {
         await log.printed(/bridged k8s:.*bridged k8s:/s);
@@ -95,7 +110,10 @@ describe('a pod', () => {
         expect(await person.json('status')).toMatchObject([{ pid, lastError: null }]);
       } else {
         await log.printed(/is not attached to again: context staging leads to another cluster by now/);
-        expect(await person.ok('status')).toMatch(/waiting for target for \d s /);
+        // It has waited for a moment, and is older than that.
+        const [, waited] = /waiting for target for (\d+) s /.exec(await person.ok('status')) ?? [];
+        const [{ uptimeSeconds }] = await person.json<[{ uptimeSeconds: number }]>('status');
+        expect(Number(waited)).toBeLessThan(uptimeSeconds - 1);
       }
       expect(await sockets(prod)).toEqual([]);
     },

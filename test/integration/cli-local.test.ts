@@ -7,6 +7,7 @@ import { requireRuntime } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
+import { shellQuote } from '../../packages/cli/src/targets/shell-quote.ts';
 
 interface Up {
   target: string;
@@ -85,7 +86,7 @@ describe('gpg-bridge with a local target', () => {
       state: 'ready',
       runtime: 'perl',
       sockets: up.sockets,
-      options: { keys: 'pairs' },
+      options: { keys: 'pairs', gnupgHome: person.home.dir },
       uptimeSeconds: expect.any(Number),
       sessions: { open: 0, total: 0 },
       bytes: { toHost: 0, toTarget: 0 },
@@ -192,6 +193,35 @@ describe('gpg-bridge with a local target', () => {
     await sign(target);
     expect(await person.json('status', '--exec', './enter')).toHaveLength(1);
     expect(await person.ok('down', '--exec', './enter')).toContain('is down');
+  });
+
+  it('takes the same command in other surroundings for another target', async () => {
+    const person = await Person.create();
+    const dir = await tempDir();
+    await writeScript(dir, 'enter', 'export GNUPGHOME="$KUBECONFIG" HOME="$KUBECONFIG"\nexec "$@"');
+    const [one, two] = [await person.localHome(), await person.localHome()];
+    const exec = ['--exec', join(dir, 'enter')];
+    const run = (args: string[], home: GnupgHome) => person.run(args, { env: { KUBECONFIG: home.dir } });
+    expect(await run(['up', ...exec], one)).toMatchObject({ status: 0 });
+    expect((await run(['down', ...exec], two)).stdout.toString()).toContain('There was no bridge');
+    expect(await run(['up', ...exec], two)).toMatchObject({ status: 0 });
+    for (const home of [one, two]) await sign(home);
+    expect((await run(['down', ...exec], one)).stdout.toString()).toContain('is down');
+    await sign(two);
+  });
+
+  it('gives hints that a shell takes as they are', async () => {
+    const person = await Person.create();
+    const dir = join(await tempDir(), "a home of Ada's");
+    await mkdir(dir);
+    const target = await person.localHome();
+    const enter = await writeScript(dir, 'enter it', `export GNUPGHOME=${target.dir}\nexec "$@"`);
+    for (const words of [[`local:${dir}`], ['--exec', shellQuote(enter)]]) {
+      const said = await person.ok('up', ...words);
+      const [, hint] = /End it with: gpg-bridge (.*)/.exec(said)!;
+      const pasted = await runOk('sh', ['-c', `${process.execPath} ${PROGRAM} ${hint}`], { env: person.env });
+      expect(pasted).toContain('is down');
+    }
   });
 
   it('keeps the state directory and everything in it for its owner alone', async () => {

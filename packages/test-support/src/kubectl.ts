@@ -58,7 +58,7 @@ export class StandInKubectl {
     return new StandInKubectl(directory);
   }
 
-  /** Sets what a cluster has. */
+  /** Sets what a cluster has; one in another network (STAND_IN_NETWORK) is named with that before its name. */
   async setCluster(name: string, cluster: StandInCluster): Promise<void> {
     await writeFile(join(this.directory, 'clusters', `${name}.json`), JSON.stringify(cluster));
   }
@@ -96,6 +96,7 @@ export class StandInKubectl {
 
 const PROGRAM = String.raw`
 const { spawn } = require('node:child_process');
+const { createHash } = require('node:crypto');
 const { appendFileSync, existsSync, readFileSync } = require('node:fs');
 const { delimiter, join } = require('node:path');
 const directory = '@DIRECTORY@';
@@ -148,7 +149,8 @@ if (flags.context && !context) fail('error: context "' + flags.context + '" does
 if (flags.cluster && !cluster) fail('error: cluster "' + flags.cluster + '" does not exist');
 if (!cluster) fail('The connection to the server localhost:8080 was refused - did you specify the right host or port?');
 const host = /^https:\/\/([\w-]+)\./.exec(cluster.cluster.server)[1];
-const state = join(directory, 'clusters', host + '.json');
+// In another network the same address may be another cluster's.
+const state = join(directory, 'clusters', (process.env.STAND_IN_NETWORK ?? '') + host + '.json');
 if (!existsSync(state)) fail('Unable to connect to the server: dial tcp: lookup ' + host + '.example: no such host');
 const { pods, deployments = [] } = JSON.parse(readFileSync(state, 'utf8'));
 const namespace = flags.namespace ?? context?.context.namespace ?? 'default';
@@ -172,7 +174,10 @@ function findPod(name) {
 }
 
 const print = (document) => process.stdout.write(JSON.stringify(document));
-if (operands[0] === 'get' && operands[1] === 'pod') {
+if (operands[0] === 'get' && operands[1] === 'namespace') {
+  const uid = createHash('sha256').update(state + operands[2]).digest('hex').slice(0, 32);
+  print({ kind: 'Namespace', metadata: { name: operands[2], uid } });
+} else if (operands[0] === 'get' && operands[1] === 'pod') {
   print(podDocument(findPod(operands[2])));
 } else if (operands[0] === 'get' && operands[1] === 'pods') {
   const wanted = flags.selector.split(',').map((each) => each.split('='));

@@ -11,7 +11,7 @@ import type { ReadyInfo } from '@gpg-bridge/core/mux/ready';
 import type { KeptPath } from '@gpg-bridge/core/remote/keep-path';
 import { type SocketSetup, serveSockets } from '@gpg-bridge/core/remote/serve-sockets';
 import { WireOperations } from '@gpg-bridge/core/remote/wire-operations';
-import type { SocketType } from '@gpg-bridge/core/socket-type';
+import { SOCKET_TYPES, type SocketType } from '@gpg-bridge/core/socket-type';
 import { printable } from '@gpg-bridge/core/text/escape';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
@@ -311,8 +311,11 @@ async function serveTarget(
   }
 }
 
+/** Always in the same order, whichever was made first. */
 function shownSockets(kept: readonly KeptPath[]): BridgeInfo['sockets'] {
-  return kept.map(({ type, path }) => ({ type, path: printable(path) }));
+  return SOCKET_TYPES.flatMap((wanted) =>
+    kept.filter(({ type }) => type === wanted).map(({ type, path }) => ({ type, path: printable(path) })),
+  );
 }
 
 function givenUp(): Error {

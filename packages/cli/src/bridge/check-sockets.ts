@@ -22,6 +22,14 @@ export interface MendOptions {
   log: LogCallback;
 }
 
+/** Where a path leads, and what is wrong behind it. */
+type Found =
+  | { place: 'here' | 'unknown'; problem: string | undefined }
+  | { place: 'elsewhere'; problem?: undefined };
+
+/** More than a question through the target may take, less than the daemon's own caller waits. */
+const SILENCE_MS = 3_000;
+
 /**
  * Asks the host's agents through each socket in the target, as a client there would: the path has to lead to the
  * bridge's own socket, and the agent behind it has to answer. With `mend`, a path that leads elsewhere is claimed
@@ -46,18 +54,18 @@ async function checkSocket(
   mend: MendOptions | undefined,
 ): Promise<CheckReport> {
   const { path, type } = socket;
-  const ask = async () => {
+  const ask = async (): Promise<Found> => {
     // Both at once; but what something else says there, if it says anything, does not matter.
     const answered = agentProblem(operations, path, type);
     const inPlace = await socket.isInPlace();
-    if (!inPlace) return { inPlace, problem: undefined };
+    if (!inPlace) return { place: 'elsewhere' };
     asked++;
-    return { inPlace, problem: await answered };
+    return { place: 'here', problem: await answered };
   };
   let asked = 0;
   const mended: string[] = [];
-  let found = await ask();
-  if (!found.inPlace && mend) {
+  let found = await inTime(ask());
+  if (found.place === 'elsewhere' && mend) {
     try {
       await socket.claimAgain(mend.takeover, (text, level) => {
         if (level === 'warn') mended.push(printable(text));
@@ -72,10 +80,27 @@ async function checkSocket(
         asked,
       };
     }
-    found = await ask();
+    found = await inTime(ask());
   }
   const problems: string[] = [];
-  if (!found.inPlace) problems.push(socket.problem ?? `${printable(path)} does not lead to the bridge`);
-  else if (found.problem) problems.push(`${printable(path)}: ${found.problem}`);
+  if (found.place === 'elsewhere') {
+    problems.push(socket.problem ?? `${printable(path)} does not lead to the bridge`);
+  } else if (found.problem) {
+    problems.push(`${printable(path)}: ${found.problem}`);
+  }
   return { problems, mended, asked };
+}
+
+/** A target that does not carry operations out, because it is paused or the line is dead, is not waited for. */
+async function inTime(found: Promise<Found>): Promise<Found> {
+  found.catch(() => {}); // it may fail when nobody waits for it any more
+  let late: NodeJS.Timeout | undefined;
+  const silence = new Promise<Found>((resolve) => {
+    late = setTimeout(resolve, SILENCE_MS, { place: 'unknown', problem: 'the target does not answer' });
+  });
+  try {
+    return await Promise.race([found, silence]);
+  } finally {
+    clearTimeout(late);
+  }
 }

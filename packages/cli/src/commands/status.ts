@@ -58,7 +58,7 @@ function describe(status: DaemonStatus): string {
   const { bold, dim, green, yellow } = styles(process.stdout);
   const { sessions, bytes, waiting, lastOperation: last } = status;
   const state = status.state === 'ready' ? green('up') : yellow(status.state.replaceAll('-', ' '));
-  const user = status.user ? ` as ${status.user}` : '';
+  const user = status.options.user ? ` as ${status.options.user}` : '';
   if (status.state === 'not-answering') {
     return [
       `${bold(status.target)}${user}  ${state} ${dim(`(pid ${status.pid})`)}`,

@@ -30,9 +30,46 @@ describe('the control socket', () => {
         return { target: 'bøx', big: 'x'.repeat(200_000) };
       }),
     );
-    expect(await askDaemon(path, 'status')).toEqual({ target: 'bøx', big: 'x'.repeat(200_000) });
+    expect(await askDaemon(path, 'status')).toMatchObject({ target: 'bøx', big: 'x'.repeat(200_000) });
     expect(await askDaemon(path, 'ready')).toBeDefined();
     expect(asked).toEqual(['status', 'ready']);
+  });
+
+  it('makes up for what an older daemon does not say', async () => {
+    const { path } = await listening((socket) => serveControl(socket, async () => ({ pid: 1 })));
+    expect(await askDaemon(path, 'status')).toEqual({
+      pid: 1,
+      user: '',
+      problems: [],
+      mended: [],
+      nextAttempt: null,
+      stateSeconds: 0,
+      followsName: false,
+      missing: [],
+    });
+  });
+
+  it('keeps a connection for as long as it is told, and gives up when it is told', async () => {
+    const news: string[] = [];
+    const { path } = await listening((socket) =>
+      serveControl(socket, async (request, _argument, closed) => {
+        if (request === 'idle') await new Promise(() => {});
+        void closed.then(() => news.push('closed'));
+        return { pid: 1 };
+      }),
+    );
+    let release = () => {};
+    const until = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    expect(await askDaemon(path, 'handover', 5_000, undefined, { until })).toMatchObject({ pid: 1 });
+    expect(news).toEqual([]);
+    release();
+    while (news.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    const patience = new AbortController();
+    const idle = askDaemon(path, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: patience.signal });
+    patience.abort();
+    await expect(idle).rejects.toMatchObject({ code: 'DAEMON_FAILED', why: 'it was not waited for' });
   });
 
   it('has answered `stop` when it is closed', async () => {
@@ -46,7 +83,7 @@ describe('the control socket', () => {
         return { pid: 1 };
       }),
     );
-    expect(await askDaemon(path, 'stop')).toEqual({ pid: 1 });
+    expect(await askDaemon(path, 'stop')).toMatchObject({ pid: 1 });
     expect(closed).toBe(true);
   });
 
@@ -56,7 +93,7 @@ describe('the control socket', () => {
         request === 'confirm' && (argument as { spec: string }).spec === 'bøx\n' ? { pid: 7 } : undefined,
       ),
     );
-    expect(await askDaemon(path, 'confirm', 5_000, { spec: 'bøx\n' })).toEqual({ pid: 7 });
+    expect(await askDaemon(path, 'confirm', 5_000, { spec: 'bøx\n' })).toMatchObject({ pid: 7 });
     expect(await askDaemon(path, 'confirm', 5_000, { spec: 'other' })).toBeUndefined();
     expect(await askDaemon(path, 'confirm')).toBeUndefined();
   });

@@ -93,18 +93,7 @@ export interface DaemonStatus extends BridgeFacts {
  * - `handover`: to let another bridge take its sockets, for as long as the connection is open
  * - `retire`: to end as soon as nobody is cut off by it
  */
-export type ControlRequest =
-  | 'status'
-  | 'check'
-  | 'confirm'
-  | 'holds'
-  | 'ready'
-  | 'idle'
-  | 'stop'
-  | 'handover'
-  | 'retire';
-
-const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>([
+const REQUEST_NAMES = [
   'status',
   'check',
   'confirm',
@@ -114,7 +103,12 @@ const REQUESTS: ReadonlySet<string> = new Set<ControlRequest>([
   'stop',
   'handover',
   'retire',
-]);
+] as const;
+
+/** A request that a daemon understands. */
+export type ControlRequest = (typeof REQUEST_NAMES)[number];
+
+const REQUESTS: ReadonlySet<string> = new Set(REQUEST_NAMES);
 /** A daemon that was asked one of these closes the connection when it has ended. */
 const ENDING: ReadonlySet<ControlRequest> = new Set(['stop', 'retire']);
 

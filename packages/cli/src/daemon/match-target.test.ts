@@ -5,7 +5,7 @@ const ID = '3f1c0a9b8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c5b4a39281706f5e4d3';
 const HERE = 'unix:///var/run/docker.sock';
 const docker = { key: `docker\n${ID}\n0`, target: 'box', id: ID, place: HERE };
 const podman = { key: `podman\n${ID}\n0`, target: 'podman:box', id: ID, place: HERE };
-const pod = { key: 'k8s\n…', target: 'k8s:team/pod-0/app', id: 'team/pod-0/app', place: 'cluster' };
+const pod = { key: 'k8s\n…', target: 'k8s:team/pod-0/app', id: 'team/pod-0/app', place: 'cluster\nuid' };
 const deployed = { ...pod, target: 'k8s:team/deploy:web/app' };
 
 describe('matchesTarget', () => {
@@ -25,6 +25,8 @@ describe('matchesTarget', () => {
     [pod, 'k8s', 'k8s:team/pod-0/app', 'cluster', true],
     [pod, 'k8s', 'k8s:team/pod-0/other', 'cluster', false],
     [pod, 'k8s', 'k8s:team/pod', 'cluster', false],
+    [pod, 'k8s', 'k8s:team/pod-0', 'cluster\nuid', true],
+    [pod, 'k8s', 'k8s:team/pod-0', 'cluster\nother uid', false],
     [pod, 'k8s', 'k8s:team/pod-0', 'another cluster', false],
     [deployed, 'k8s', 'k8s:team/deploy:web', 'cluster', true],
     [deployed, 'k8s', 'k8s:team/pod-0', 'cluster', true],

@@ -6,10 +6,15 @@ type Named = Pick<DaemonStatus, 'key' | 'target' | 'id' | 'place'>;
 
 /** Whether a name leads to this bridge's target: by its name, its ID or the start of a container's ID, in one place. */
 export function matchesTarget({ key, target, id, place }: Named, wanted: LocatedName): boolean {
-  if (key.split('\n', 1)[0] !== wanted.kind || place !== wanted.place) return false;
+  if (key.split('\n', 1)[0] !== wanted.kind || !isIn(wanted.place, place)) return false;
   if (target === wanted.name) return true;
   if (wanted.kind === 'k8s')
     return target.startsWith(`${wanted.name}/`) || `k8s:${id}`.startsWith(`${wanted.name}/`);
   const start = wanted.name.replace(/^podman:/, '');
   return /^[0-9a-f]{12,64}$/.test(start) && id.startsWith(start);
+}
+
+/** A place that could not be asked is known without what only itself can tell. */
+function isIn(wanted: string, place: string | undefined): boolean {
+  return place === wanted || place?.startsWith(`${wanted}\n`) === true;
 }

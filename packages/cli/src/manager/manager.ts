@@ -28,8 +28,9 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
-import { type LocatedName, locateTarget, resolveTarget } from '../targets/resolve.ts';
+import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
+import { isSameTarget, locateKnown, resolveKnown } from './look-up.ts';
 import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
 /** How a manager is set up; everything has a default. */
@@ -60,8 +61,6 @@ const ENGINE_VARIABLES = [
 ] as const;
 /** Targets that depend on nothing else: containers, and local homes by an absolute path. */
 const CONFIRMED_KINDS = /^(?:local:\/|docker:|podman:|(?![a-z0-9]+:))/;
-/** An engine or a cluster that does not answer must not keep a person from ending a bridge. */
-const LOOK_UP_TIMEOUT_MS = 5_000;
 /** After this the target is resolved here instead, however long a slow engine takes. */
 const CONFIRM_TIMEOUT_MS = 2_000;
 /** As long as a daemon itself waits for a slow target. */
@@ -69,6 +68,8 @@ const READY_TIMEOUT_MS = 60_000;
 /** More than a check takes whose agents do not answer. */
 const CHECK_TIMEOUT_MS = 20_000;
 const LIST_TIMEOUT_MS = 5_000;
+/** A little more than it takes to count as waiting for a person. */
+const NOTICE_AFTER_MS = 1_500;
 /** More than the three seconds that a daemon gives its target to remove the sockets. */
 const STOP_TIMEOUT_MS = 15_000;
 
@@ -147,7 +148,8 @@ export class Manager implements SocketBridgeManager {
     const files = bridgeFiles(this.#directory, running.key);
     const itsFiles = bridgeFiles(this.#directory, bridgeKey(target));
     const isThere = running.key === bridgeKey(target);
-    if (!now) await this.#untilIdle(files, target);
+    if (now) await this.#noticeWaiting(files, target, 'is cut off');
+    else await this.#untilIdle(files, target);
     this.#progress(`changing the bridge to ${target.name}`);
     let release = () => {};
     const until = new Promise<void>((resolve) => {
@@ -169,17 +171,26 @@ export class Manager implements SocketBridgeManager {
     }
   }
 
-  /** Waits until nobody is cut off by the end of a bridge, and says for what. */
+  /** Waits until nobody is cut off by the end of a bridge, and says for whom. */
   async #untilIdle(files: BridgeFiles, target: Target): Promise<void> {
-    const status = await askDaemon(files.control, 'status');
-    if (status?.waiting) {
-      const { command, key, sinceSeconds } = status.waiting;
-      this.#notice(
-        `waiting: a ${command}${key ? ` with key ${key}` : ''} in ${target.name} has been waiting for a person for ` +
-          `${sinceSeconds} s and would be cut off. Answer it, or use --now`,
-      );
+    const say = () => this.#noticeWaiting(files, target, 'would be cut off: answer it, or use --now');
+    await say();
+    // What has just begun counts as waiting for a person after a moment.
+    const later = setTimeout(() => void say().catch(() => {}), NOTICE_AFTER_MS);
+    try {
+      await askDaemon(files.control, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: this.#signal });
+    } finally {
+      clearTimeout(later);
     }
-    await askDaemon(files.control, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: this.#signal });
+  }
+
+  /** Says which operation in a target waits for a person, and what comes of that. */
+  async #noticeWaiting(files: BridgeFiles, target: Target, consequence: string): Promise<void> {
+    const waiting = (await askDaemon(files.control, 'status'))?.waiting;
+    if (!waiting) return;
+    const key = waiting.key ? ` with key ${waiting.key}` : '';
+    const since = `has waited for a person for ${waiting.sinceSeconds} s`;
+    this.#notice(`${waiting.command}${key} in ${target.name} ${since} and ${consequence}`);
   }
 
   /** Ends the bridge to a target; false if there was none. With `force` also one that does not answer. */
@@ -310,7 +321,8 @@ export class Manager implements SocketBridgeManager {
     selector: BridgeSelector,
     target: Target | undefined,
   ): Promise<DaemonStatus[]> {
-    const located = await locateKnown(spec, selector);
+    const name = await locateKnown(spec, selector);
+    const located = name && target?.place !== undefined ? { ...name, place: target.place } : name;
     const found = (await this.list()).filter(
       (status) =>
         (target !== undefined && isSameTarget(status, target)) || (located && matchesTarget(status, located)),
@@ -378,36 +390,6 @@ export class Manager implements SocketBridgeManager {
       await untilReleased(path);
     }
   }
-}
-
-/** The target; undefined if it does not exist, or its engine or cluster can't be reached. */
-async function resolveKnown(spec: string | undefined, selector: BridgeSelector): Promise<Target | undefined> {
-  let late: NodeJS.Timeout | undefined;
-  const patience = new Promise<undefined>((resolve) => {
-    late = setTimeout(() => resolve(undefined), LOOK_UP_TIMEOUT_MS);
-  });
-  return Promise.race([orUnknown(() => resolveTarget(spec, selector)), patience]).finally(() =>
-    clearTimeout(late),
-  );
-}
-
-function locateKnown(spec: string | undefined, { exec }: BridgeSelector): Promise<LocatedName | undefined> {
-  return orUnknown(() => locateTarget(spec, { exec }));
-}
-
-async function orUnknown<T>(look: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await look();
-  } catch (error) {
-    if (error instanceof BridgeError && error.exitStatus === 3) return undefined;
-    throw error;
-  }
-}
-
-/** Whether a bridge goes to this target, whoever its user is. */
-function isSameTarget({ key }: DaemonStatus, target: Target): boolean {
-  const withoutUser = (text: string) => text.slice(0, text.lastIndexOf('\n'));
-  return withoutUser(key) === withoutUser(bridgeKey(target));
 }
 
 /** The daemon behind a control socket, if it is alive and really is this target's. */
