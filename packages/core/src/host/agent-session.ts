@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { type Block, type BlockKind, BlockScanner, CUT_LINE_BYTES } from '../assuan/block-scanner.ts';
 import type { AssuanObserver } from '../assuan/observer.ts';
+import { isOneBlock } from '../assuan/one-block.ts';
 import { BYE_ANSWER } from '../assuan/unavailable-agent.ts';
 import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
 import { takeViews } from '../io/view-source.ts';
@@ -58,6 +59,8 @@ export class AgentSession {
   readonly #opening = new AbortController();
   #socket: Socket | undefined;
   #owed: Owed | undefined;
+  /** What the client may send next. */
+  #expected: 'command' | 'inquiry' = 'command';
   #byeTimer: NodeJS.Timeout | undefined;
 
   constructor(options: AgentSessionOptions) {
@@ -104,7 +107,13 @@ export class AgentSession {
       return Promise.reject(error);
     }
     // Without the end of the line the agent would wait for it, and the caller for the agent, for ever.
-    if (!block.endsWith('\n') && !isCut(block)) return Promise.reject(incompleteBlock());
+    if (!block.endsWith('\n') && !isCut(block)) {
+      return Promise.reject(incompleteBlock('it does not end in a line feed'));
+    }
+    // With several commands in one block it would not be known which of them is being answered.
+    if (!isCut(block) && !isOneBlock(block, this.#expected)) {
+      return Promise.reject(incompleteBlock(`it is not one ${this.#expected}`));
+    }
     return this.#owe('response', isBye(block), () => this.machine.dispatch('CLIENT_DATA_RECEIVED', block));
   }
 
@@ -193,6 +202,7 @@ export class AgentSession {
       this.#end.fail(error);
       return;
     }
+    this.#expected = block.word === 'INQUIRE' ? 'inquiry' : 'command';
     owed?.resolve(block.bytes);
     // The agent closes now. Until that is seen a caller could send into a closed socket, so the session ends here.
     if (owed?.afterBye && block.word === 'OK') this.#end.finish();
@@ -235,11 +245,11 @@ function notReady(id: string, state: AgentState): BridgeError {
   });
 }
 
-function incompleteBlock(): BridgeError {
+function incompleteBlock(why: string): BridgeError {
   return new BridgeError('BLOCK_INCOMPLETE', {
     what: "the block can't be sent to the host's gpg-agent",
-    why: 'it does not end in a line feed',
-    fix: 'Send whole lines.',
+    why,
+    fix: 'Send one command, or the whole answer to an inquiry, at a time.',
   });
 }
 

@@ -426,7 +426,6 @@ describe('limits', () => {
   it.each([
     { name: 'a command line', state: 'READY', sent: `${'x'.repeat(1002)}\n` },
     { name: 'a command without an end', state: 'READY', sent: 'x'.repeat(1100) },
-    { name: 'a data line', state: 'BUFFERING_INQUIRE', sent: `D ${'x'.repeat(1000)}\n` },
   ] as const)('$name that is too long gets an ERR, and the session ends', async ({ state, sent }) => {
     const { client, ended, channel } = await inState(state);
     client.forget();
