@@ -231,6 +231,10 @@ describe('daemons', () => {
     expect(log).not.toContain(secret);
     expect(log).not.toMatch(/SETHASH|D \(|sig-val/);
     for (const bytes of key.match(/#([0-9A-F]{32,})#/g) ?? []) expect(log).not.toContain(bytes.slice(1, 17));
-    expect(await readdir(person.stateDir)).toHaveLength(1);
+    const left = await readdir(person.stateDir);
+    expect(left.map((name) => name.split('.')[1]).sort()).toEqual(['log', 'uses']);
+    const uses = await readFile(join(person.stateDir, left.find((name) => name.endsWith('.uses'))!), 'latin1');
+    expect(uses).toContain('PKSIGN');
+    expect(uses).not.toContain(secret);
   });
 });

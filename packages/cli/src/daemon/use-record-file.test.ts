@@ -70,7 +70,8 @@ describe('the record of key uses', () => {
     const dir = await tempDir();
     writeFileSync(join(dir, 'precious'), 'text');
     symlinkSync('precious', join(dir, 'x.uses'));
-    expect(() => new UseRecordFile(join(dir, 'x.uses'), 'box')).toThrow();
+    const record = new UseRecordFile(join(dir, 'x.uses'), 'box');
+    expect(() => record.begin(sign())).toThrow(expect.objectContaining({ code: 'RECORD_FULL' }));
     expect(readFileSync(join(dir, 'precious'), 'utf8')).toBe('text');
     expect(readUseRecord(join(dir, 'precious'))).toEqual([]);
   });

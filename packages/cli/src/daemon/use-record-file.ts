@@ -42,9 +42,11 @@ const TAIL_BYTES = 64;
  * completed in place before its answer leaves; nothing that a target does removes one.
  */
 export class UseRecordFile implements KeyUseRecord {
-  readonly #descriptor: number;
   readonly #maxBytes: number;
-  #size: number;
+  readonly #now: () => number;
+  /** Opened by the first use: a bridge over which nothing was used leaves no file. */
+  #descriptor: number | undefined;
+  #size = 0;
   /** By command and key: the current minute and how many uses it has had. */
   readonly #minutes = new Map<string, Minute>();
 
@@ -55,11 +57,7 @@ export class UseRecordFile implements KeyUseRecord {
     { maxBytes = MAX_BYTES, now = Date.now }: { maxBytes?: number; now?: () => number } = {},
   ) {
     this.#maxBytes = maxBytes;
-    removeOld(path, now() - KEPT_MS);
-    // Not in append mode, which would write everything at the end.
-    const { O_RDWR, O_CREAT, O_NOFOLLOW = 0 } = constants;
-    this.#descriptor = openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600);
-    this.#size = fstatSync(this.#descriptor).size;
+    this.#now = now;
   }
 
   begin(use: KeyUse): RecordedUse {
@@ -71,7 +69,21 @@ export class UseRecordFile implements KeyUseRecord {
   }
 
   close(): void {
-    closeSync(this.#descriptor);
+    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
+    this.#descriptor = undefined;
+  }
+
+  #open(): number {
+    if (this.#descriptor !== undefined) return this.#descriptor;
+    try {
+      removeOld(this.path, this.#now() - KEPT_MS);
+      // Not in append mode, which would write everything at the end.
+      const { O_RDWR, O_CREAT, O_NOFOLLOW = 0 } = constants;
+      this.#descriptor = openSync(this.path, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600);
+      return this.#descriptor;
+    } catch (error) {
+      throw unwritable(this.path, error);
+    }
   }
 
   /** Counts a use in the minute's one line for all that are too many. */
@@ -105,7 +117,7 @@ export class UseRecordFile implements KeyUseRecord {
     }).slice(0, -1);
     const bytes = Buffer.from(`${head}${tail(outcome, durationMs)}\n`);
     // While a bridge is replaced by one with other options both daemons write for a moment.
-    this.#size = fstatSync(this.#descriptor).size;
+    this.#size = fstatSync(this.#open()).size;
     if (this.#size + bytes.length > this.#maxBytes) throw full(this.path);
     const line = { tailAt: this.#size + Buffer.byteLength(head) };
     this.#write(bytes, this.#size);
@@ -118,13 +130,14 @@ export class UseRecordFile implements KeyUseRecord {
   }
 
   #write(bytes: Buffer, position: number): void {
+    const descriptor = this.#open();
     try {
       for (let at = 0; at < bytes.length; ) {
-        at += writeSync(this.#descriptor, bytes, at, bytes.length - at, position + at);
+        at += writeSync(descriptor, bytes, at, bytes.length - at, position + at);
       }
     } catch (error) {
       try {
-        ftruncateSync(this.#descriptor, this.#size); // no half line stays
+        ftruncateSync(descriptor, this.#size); // no half line stays
       } catch {
         // The disk that can't be written to can't be tidied either; a half line is passed over by readers.
       }
