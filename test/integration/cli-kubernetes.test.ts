@@ -165,11 +165,17 @@ describe('a deployment', () => {
     const up = await person.json<Up>('up', 'k8s:team/deploy:web', '--restart', '--runtime=perl');
     expect(up).toMatchObject({ target: 'k8s:team/deploy:web/main', id: 'team/web-2/main' });
     expect(await signs(staging)).toBe(true);
-    expect(await person.json('up', 'k8s:team/web-2', '--restart', '--runtime=perl')).toEqual(up);
+    expect(await person.json('up', 'k8s:team/web-2', '--restart', '--runtime=perl')).toEqual({
+      ...up,
+      result: 'running',
+    });
     // Another pod that comes first is no reason for another bridge.
     const earlier = podIn(prod, { namespace: 'team', name: 'web-0', labels });
     await kubectl.setCluster('staging', { pods: [earlier, ...pods], deployments });
-    expect(await person.json('up', 'k8s:team/deploy:web', '--restart', '--runtime=perl')).toEqual(up);
+    expect(await person.json('up', 'k8s:team/deploy:web', '--restart', '--runtime=perl')).toEqual({
+      ...up,
+      result: 'running',
+    });
 
     const log = person.start(['log', 'k8s:team/deploy:web', '-f']);
     await log.printed(/bridged k8s:/);

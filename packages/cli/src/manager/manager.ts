@@ -194,7 +194,9 @@ export class Manager implements SocketBridgeManager {
     { force, ...selector }: BridgeSelector & { force?: boolean } = {},
   ): Promise<boolean> {
     if (force) {
-      const key = await this.keyOf(spec, selector);
+      // One that hangs can't be asked which it is.
+      const target = await resolveKnown(spec, selector);
+      const key = target ? bridgeKey(target) : await this.keyOf(spec, selector);
       return key === undefined ? false : forceDaemon(bridgeFiles(this.#directory, key));
     }
     const status = await this.find(spec, selector);
