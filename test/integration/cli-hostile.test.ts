@@ -42,6 +42,7 @@ async function hostileTarget(reply: string): Promise<string> {
      };
      const agree = (done = () => {}) => {
        let held = Buffer.alloc(0);
+       let isBound = false;
        process.stdin.on('data', (bytes) => {
          held = Buffer.concat([held, bytes]);
          while (held.length >= 4 && held.length >= 4 + held.readUInt32BE(0)) {
@@ -50,7 +51,10 @@ async function hostileTarget(reply: string): Promise<string> {
            held = held.subarray(length);
            const name = /^[a-z]+/.exec(operation)?.[0] ?? '';
            if (type !== 11) continue;
-           process.stdout.write(frame(12, id, results[name] ?? fields('ok')), () => name === 'bind' && done());
+           // The last thing that a bridge wants to know at its start is what its socket looks like.
+           const isLast = isBound && name === 'lstat';
+           isBound ||= name === 'bind';
+           process.stdout.write(frame(12, id, results[name] ?? fields('ok')), () => isLast && done());
          }
        });
        process.stdout.write(ready);

@@ -183,11 +183,12 @@ describe('a deployment', () => {
     const up = await person.json<Up>('up', 'k8s:team/deploy:web', '--restart', '--runtime=perl');
     expect(up).toMatchObject({ target: 'k8s:team/deploy:web/main', id: 'team/web-2/main' });
     expect(await signs(staging)).toBe(true);
-    expect(await person.json('up', 'k8s:team/web-2', '--restart', '--runtime=perl')).toEqual(up);
+    const running = { ...up, result: 'running' };
+    expect(await person.json('up', 'k8s:team/web-2', '--restart', '--runtime=perl')).toEqual(running);
     // Another pod that comes first is no reason for another bridge.
     const earlier = podIn(prod, { namespace: 'team', name: 'web-0', labels });
     await kubectl.setCluster('staging', { pods: [earlier, ...pods], deployments });
-    expect(await person.json('up', 'k8s:team/deploy:web', '--restart', '--runtime=perl')).toEqual(up);
+    expect(await person.json('up', 'k8s:team/deploy:web', '--restart', '--runtime=perl')).toEqual(running);
 
     const log = person.start(['log', 'k8s:team/deploy:web', '-f']);
     await log.printed(/bridged k8s:/);
@@ -197,6 +198,30 @@ describe('a deployment', () => {
     expect(await signs(prod)).toBe(true);
     expect(await person.json('status', 'k8s:team/web-1')).toMatchObject([{ pid: up.pid }]);
     expect(await person.ok('down', 'k8s:team/deploy:web')).toContain('is down');
+  });
+
+  it('keeps its pod until a changed bridge works in the first one that is ready by now', async () => {
+    const { person, kubectl, staging, prod } = await twoClusters();
+    const deployments = [{ name: 'web', matchLabels: { app: 'web' } }];
+    const labels = { app: 'web' };
+    const pods = [podIn(staging, { name: 'web-2', labels })];
+    await kubectl.setCluster('staging', { pods, deployments });
+    const up = await person.json<Up>('up', 'k8s:deploy:web', '--runtime=perl');
+    const dead = { name: 'main', gnupgHome: prod.dir, unreachable: true };
+    const earlier = podIn(prod, { name: 'web-0', labels, containers: [dead] });
+    await kubectl.setCluster('staging', { pods: [earlier, ...pods], deployments });
+    expect(await person.run(['up', 'k8s:deploy:web', '--restart'])).toMatchObject({ status: 3 });
+    expect(await person.json('status')).toMatchObject([{ pid: up.pid, state: 'ready' }]);
+    expect(await signs(staging)).toBe(true);
+
+    await kubectl.setCluster('staging', {
+      pods: [podIn(prod, { name: 'web-0', labels }), ...pods],
+      deployments,
+    });
+    const changed = await person.json<Up>('up', 'k8s:deploy:web', '--restart');
+    expect(changed).toMatchObject({ result: 'changed', id: 'default/web-0/main', runtime: 'perl' });
+    expect(await person.json('status')).toMatchObject([{ pid: changed.pid }]);
+    expect([await signs(prod), await sockets(staging)]).toEqual([true, []]);
   });
 
   it('without a ready pod is status 3', async () => {
