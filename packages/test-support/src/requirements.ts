@@ -19,6 +19,7 @@ const REQUIREMENTS = {
   docker: { root: true, programs: ['dockerd', 'containerd', 'runc', 'docker', 'mmdebstrap', 'setpriv'] },
   podman: { root: true, programs: ['podman', 'conmon', 'runc', 'mmdebstrap', 'setpriv'] },
   sshd: { root: true, programs: ['sshd', 'ssh', 'ssh-keygen', 'setpriv'] },
+  mount: { root: true, programs: ['mount', 'umount'] },
   chromium: { programs: ['chromium'] },
   expect: { programs: ['expect'] },
   tmux: { programs: ['tmux'] },

@@ -8,6 +8,8 @@ import { pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
 import type { Journal } from './journal.ts';
 
+const LF = Buffer.from('\n');
+
 /** Joins one client's stream with a connection of its own to the host's gpg-agent. */
 export function serveGpgStream(
   stream: MuxStream,
@@ -42,8 +44,11 @@ function join(stream: MuxStream, socket: Socket, greeting: Buffer, journal: Jour
       out.toStream(bytes);
     },
     onSocketEnd(_error, out) {
+      // Behind half a line it would become a part of that, and an OK whose end is missing would count as one.
+      if (!observer.owed || observer.halfSaid === 'line') return;
+      if (observer.halfSaid === 'data') out.toStream(LF);
       // Without this line gpg reports only "End of file".
-      if (observer.owed) out.toStream(noAgentLine("the host's gpg-agent closed the connection"));
+      out.toStream(noAgentLine("the host's gpg-agent closed the connection"));
     },
     onEnd() {
       observer.end();

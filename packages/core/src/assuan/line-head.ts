@@ -67,6 +67,11 @@ export class LineHead implements ByteReader {
     this.#complete = true;
   }
 
+  /** Whether it stands between two lines. */
+  get isComplete(): boolean {
+    return this.#complete;
+  }
+
   /** The first word, cut at MAX_WORD_BYTES. */
   get word(): string {
     return this.#word.toString('latin1', 0, Math.min(this.wordLength, MAX_WORD_BYTES));
