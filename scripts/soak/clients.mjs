@@ -25,6 +25,7 @@ export function clients(machine) {
   /** Everything until the other side ends. */
   async function rest(socket) {
     let text = '';
+    if (socket.destroyed) return text;
     socket.setEncoding('latin1').on('data', (piece) => {
       text += piece;
     });
@@ -55,7 +56,7 @@ export function clients(machine) {
       async once() {
         const socket = await connect();
         socket.write('GETINFO ver');
-        if (Math.random() < 0.5) await either(socket, 'data', 'close');
+        if (Math.random() < 0.5) await either(socket, 'data', 'end', 'close');
         socket.destroy();
       },
     },

@@ -1,9 +1,26 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { wrong } from './programs.mjs';
 
 /** An agent is started by the next client, a target is attached to after half a second. */
-const RECOVERS_MS = 20_000;
+const RECOVERS_MS = 30_000;
 /** How long what failed because of a disturbance may take to succeed. */
 const PATIENCE_MS = 30_000;
+
+/** On a machine that has other things to do; what takes longer has got no answer. */
+const ANSWER_MS = 60_000;
+
+/** Rejects for something that never comes to its end. */
+async function bounded(something) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(wrong(`nothing came within ${ANSWER_MS / 1_000} s`)), ANSWER_MS);
+  });
+  try {
+    return await Promise.race([something, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
 
 /** What is done to agents and targets, and what may fail because of it. */
 export class Disturbances {
@@ -24,7 +41,7 @@ export class Disturbances {
       const wasOver = this.#over;
       const wasDisturbed = this.#begun > this.#over;
       try {
-        await work();
+        await bounded(work());
         return { again };
       } catch (error) {
         const isDisturbed = wasDisturbed || this.#begun > wasOver;
