@@ -46,7 +46,7 @@ describe('a place where nothing can be', () => {
   });
 });
 
-requireSystem('tmpfs')('a full disk', () => {
+requireSystem('mount')('a full disk', () => {
   /** A directory with nothing left to write to. */
   async function fullDirectory(): Promise<string> {
     const dir = join(await tempDir(), 'full');

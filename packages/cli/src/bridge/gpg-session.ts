@@ -10,6 +10,8 @@ import type { MuxStream } from '@gpg-bridge/core/mux/stream';
 import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
 
+const LF = Buffer.from('\n');
+
 /** What all sessions of a bridge with the host's gpg-agent share. */
 export interface GpgService {
   agent: HostGpgAgent;
@@ -69,9 +71,11 @@ function join(
     onStreamEof: () => gate.clientEnded(),
     fromSocket: (bytes) => gate.fromAgent(bytes),
     onSocketEnd(_error, outlets) {
+      // Behind half a line it would become a part of that, and an OK whose end is missing would count as one.
+      if (!gate.owed || gate.pending?.command === 'BYE' || gate.halfSaid === 'line') return;
+      if (gate.halfSaid === 'data') outlets.toStream(LF);
       // Without this line gpg reports only "End of file".
-      if (gate.owed && gate.pending?.command !== 'BYE')
-        outlets.toStream(noAgentLine("the host's gpg-agent closed the connection"));
+      outlets.toStream(noAgentLine("the host's gpg-agent closed the connection"));
     },
     onEnd() {
       gate.end();

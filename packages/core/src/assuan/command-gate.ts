@@ -75,6 +75,13 @@ export class CommandGate {
     return this.#turn === 'greeting' || this.#turn === 'agent' || this.#turn === 'held';
   }
 
+  /** What the client has got the beginning of: nothing, a `D` line, or another one. */
+  get halfSaid(): 'nothing' | 'data' | 'line' {
+    const line = this.#fromAgent;
+    if (line.isComplete || this.#withheld.length > 0) return 'nothing';
+    return line.isData ? 'data' : 'line';
+  }
+
   /** The command that has no final answer yet, also while the agent inquires. */
   get pending(): PendingOperation | undefined {
     return this.#current;
@@ -153,11 +160,11 @@ export class CommandGate {
   #keep(rest: Buffer): void {
     this.#partial = Buffer.concat([this.#partial, rest]);
     const line = this.#fromClient;
-    if (!line.isOpen && this.#partial.length > MAX_COMMENT_BYTES) {
+    if (line.isComplete && this.#partial.length > MAX_COMMENT_BYTES) {
       this.#out.toAgent(this.#partial);
       this.#partial = NOTHING;
     }
-    if (line.isOpen && line.length > MAX_LINE_BYTES) throw lineTooLong();
+    if (!line.isComplete && line.length > MAX_LINE_BYTES) throw lineTooLong();
   }
 
   #command(bytes: Buffer): void {

@@ -61,15 +61,15 @@ export class LineHead implements ByteReader {
     return lf + 1;
   }
 
-  /** Whether a line was begun and is not complete. */
-  get isOpen(): boolean {
-    return !this.#complete;
-  }
-
   /** Forgets a line that is not complete. */
   reset(): void {
     this.#begin();
     this.#complete = true;
+  }
+
+  /** Whether it stands between two lines. */
+  get isComplete(): boolean {
+    return this.#complete;
   }
 
   /** The first word, cut at MAX_WORD_BYTES. */

@@ -43,6 +43,13 @@ export class AssuanObserver {
     return this.#turn === 'greeting' || this.#turn === 'agent';
   }
 
+  /** What the agent has said the beginning of: nothing, a `D` line, or another one. */
+  get halfSaid(): 'nothing' | 'data' | 'line' {
+    const line = this.#fromAgent;
+    if (line.isComplete) return 'nothing';
+    return line.isData ? 'data' : 'line';
+  }
+
   /** The command that has no final answer yet, also while the agent inquires. */
   get pending(): PendingOperation | undefined {
     return this.#current;

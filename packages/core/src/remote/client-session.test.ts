@@ -437,6 +437,19 @@ describe('limits', () => {
     expect(channel.closed).toBe(1);
   });
 
+  it('a data line that is too long goes to the agent as far as that reads it, and the rest is a command', async () => {
+    const channel = answering((block) =>
+      block.startsWith('PK') ? 'INQUIRE C\n' : 'ERR 67109127 too long\n',
+    );
+    const { client } = await setUpWith(channel);
+    client.write('PKDECRYPT\n');
+    await client.reads('INQUIRE C\n');
+    client.write(`D ${'x'.repeat(1000)}rest\n`);
+    await client.reads('ERR 67109127 too long\nERR 67109127 too long\n');
+    expect(channel.asked.slice(1)).toEqual([`D ${'x'.repeat(1000)}`, 'rest\n']);
+    expect(channel.closed).toBe(0);
+  });
+
   it('a block that is too large gets one too', async () => {
     const { client, ended } = await setUpWith(
       answering(() => 'INQUIRE C\n'),

@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, describe, it } from 'vitest';
+import { BridgeLine } from './lines.ts';
+import { runCell } from './run-cell.ts';
+import { Scene } from './scene.ts';
+import { cellsOf, type Phase } from './table.ts';
+
+/** No real agent can be made to write half of something: there another one stands before it. */
+const HALVES: ReadonlySet<Phase> = new Set(['greeting', 'response']);
+
+describe.each([
+  ['gpg-agent itself', { held: false }],
+  ['an agent that writes halves', { held: true }],
+])('%s', (_name, { held }) => {
+  let scene: Scene;
+  beforeAll(async () => {
+    scene = await Scene.create({ held });
+  });
+  afterAll(() => scene?.remove());
+
+  describe.each(cellsOf('agent').filter(({ phase }) => HALVES.has(phase) === held))('$process', (cell) => {
+    it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, async () => {
+      const line = await BridgeLine.start(await scene.place(), { flags: ['--runtime=perl'] });
+      const victim = held ? scene.holder.pid : await scene.agentPid();
+      const hold = held ? scene.holdByHolder(cell.phase) : scene.holdByStopping(cell.phase, victim);
+      const revive = held ? () => scene.startHolder() : async () => {};
+      await runCell(cell, { scene, line, hold, victim, revive });
+    });
+  });
+});

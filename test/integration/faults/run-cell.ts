@@ -1,0 +1,76 @@
+import { stopProcess, untilEnded } from '@gpg-bridge/test-support/process';
+import { expect } from 'vitest';
+import { BridgeLine, type Line } from './lines.ts';
+import { Client } from './programs.ts';
+import type { Hold, Scene } from './scene.ts';
+import type { Cell } from './table.ts';
+import { judge } from './transcript.ts';
+
+/** How long a client may take to get its error: the host's agent is waited for five seconds. */
+const ERROR_MS = 10_000;
+
+/** How one cell is tried. */
+export interface Attempt {
+  scene: Scene;
+  line: Line;
+  hold: Hold;
+  /** The process that is meant; the client's own is known only then. */
+  victim?: number;
+  /** Starts what was killed again, where nothing in the bridge does. */
+  revive?: () => Promise<void>;
+}
+
+/** Tries one cell of the table, and checks everything that has to be true afterwards. */
+export async function runCell(cell: Cell, { scene, line, hold, victim, revive }: Attempt): Promise<void> {
+  const script = scene.scripts.get(cell.phase)!;
+  const idle = scene.scripts.get('idle')!;
+  await scene.otherBridgeGoesOn();
+  const other = new Client(line.path);
+  await other.says('OK ');
+
+  const client = await hold.reach(
+    () => new Client(line.path),
+    script.before,
+    line instanceof BridgeLine ? line : undefined,
+  );
+  const pid = victim ?? (cell.process === 'client' ? client.pid : line.pid(cell.process));
+  if (cell.fault === 'stopped') {
+    await stopProcess(pid);
+    // Only an agent that stands still is missed by others, too.
+    if (cell.process !== 'agent') await scene.otherBridgeGoesOn();
+    client.tell(script.rest);
+    process.kill(pid, 'SIGCONT');
+  } else {
+    process.kill(pid, 'SIGKILL');
+    if (cell.process === 'client') await client.exited;
+    else await untilEnded(pid);
+    await revive?.();
+    if (cell.outcome === 'late') await line.restore(cell.process);
+    client.tell(script.rest);
+  }
+  hold.release();
+
+  await within(ERROR_MS, client.exited, 'the client got neither an answer nor an error');
+  const verdict = judge(client.printed, script.everything);
+  const wanted = cell.outcome === 'waits' || cell.outcome === 'served' ? 'everything' : 'error';
+  expect(verdict, client.printed).toBe(wanted);
+
+  other.tell(idle.rest);
+  await within(ERROR_MS, other.exited, 'another session over the same bridge was forgotten');
+  expect(judge(other.printed, idle.everything), other.printed).toBe(
+    cell.others === 'go on' ? 'everything' : 'error',
+  );
+  if (cell.process === 'agent' && cell.fault === 'killed') await scene.otherBridgeEnds();
+  if (cell.fault === 'killed' && cell.outcome !== 'late') await line.restore(cell.process);
+  await scene.otherBridgeGoesOn();
+  await line.sign();
+  await line.end();
+}
+
+async function within(ms: number, something: Promise<unknown>, complaint: string): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(complaint)), ms);
+  });
+  await Promise.race([something, late]).finally(() => clearTimeout(timer));
+}

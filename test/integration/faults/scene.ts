@@ -1,0 +1,193 @@
+import { existsSync } from 'node:fs';
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { agentsOf } from '@gpg-bridge/test-support/agent-processes';
+import { bundledScript } from '@gpg-bridge/test-support/bundled-script';
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { stopProcess } from '@gpg-bridge/test-support/process';
+import { makeTempDir } from '@gpg-bridge/test-support/temp';
+import { expect } from 'vitest';
+import { BridgeLine, type HostScripts, type Place } from './lines.ts';
+import { Client, Holder, PROGRAMS, until } from './programs.ts';
+import type { Phase } from './table.ts';
+import { masked } from './transcript.ts';
+
+/** What a client says to come to a phase, and what it says then. */
+export interface Script {
+  before: string;
+  rest: string;
+  /** All that it is told when nothing goes wrong. */
+  everything: string;
+}
+
+/** What holds a session in its phase. */
+export interface Hold {
+  /** Goes there; `connect` makes the client, which then says `before`. */
+  reach(connect: () => Client, before: string, line: BridgeLine | undefined): Promise<Client>;
+  release(): void;
+}
+
+const VERSION = 'GETINFO version\n';
+const HASH = 'ab'.repeat(32);
+
+/** A host with a key, its agent, and a bridge that has nothing to do with what is tried. */
+export class Scene {
+  readonly scripts = new Map<Phase, Script>();
+  /** The agent that bridges find; it can be held. */
+  holder!: Holder;
+  #bystander: Client | undefined;
+  #bystanderLine!: BridgeLine;
+  #places = 0;
+  #hosts: HostScripts | undefined;
+
+  private constructor(
+    readonly root: string,
+    readonly home: GnupgHome,
+    readonly agentPath: string,
+    private readonly heldPath: string | undefined,
+  ) {}
+
+  /**
+   * With `held` the bridges find an agent that can be held anywhere, with the real one behind it; else the real
+   * one itself, which can be stopped.
+   */
+  static async create({ held = true } = {}): Promise<Scene> {
+    const root = await makeTempDir();
+    const agentPath = join(root, 'agent');
+    const home = await GnupgHome.create(held ? `extra-socket ${agentPath}\n` : '');
+    const fingerprint = await home.createKey('Ada Test <ada@example.org>');
+    await home.addEncryptionKey(fingerprint);
+    const extra = await home.socket('agent-extra-socket');
+    const scene = new Scene(root, home, held ? agentPath : extra, held ? extra : undefined);
+    await scene.startHolder();
+    await scene.#learn();
+    scene.#bystanderLine = await BridgeLine.start(await scene.place());
+    return scene;
+  }
+
+  get env(): NodeJS.ProcessEnv {
+    return this.home.env;
+  }
+
+  /** A directory for one more line. */
+  async place(): Promise<Place> {
+    const dir = join(this.root, String(++this.#places));
+    await mkdir(dir);
+    return { dir, env: this.env };
+  }
+
+  async startHolder(): Promise<void> {
+    if (this.heldPath) this.holder = await Holder.start(this.heldPath, this.agentPath, this.env);
+  }
+
+  /** The real agent's process. */
+  async agentPid(): Promise<number> {
+    const [pid, another] = await agentsOf(this.home);
+    if (pid === undefined || another !== undefined) throw new Error('not one agent');
+    return pid;
+  }
+
+  async hostScripts(): Promise<HostScripts> {
+    const bundle = async (name: string) => {
+      const dir = join(this.root, name);
+      if (!existsSync(dir)) await mkdir(dir);
+      return bundledScript(`import '${join(PROGRAMS, `${name}.ts`)}';`, dir);
+    };
+    this.#hosts ??= { request: await bundle('request-host'), agent: await bundle('agent-host') };
+    return this.#hosts;
+  }
+
+  /** Comes to a phase by the agent that can be held. */
+  holdByHolder(phase: Phase): Hold {
+    const { holder } = this;
+    return {
+      async reach(connect, before) {
+        await holder.hold(phase);
+        const client = connect();
+        client.tell(before);
+        await holder.says('held');
+        return client;
+      },
+      release: () => holder.release(),
+    };
+  }
+
+  /** Comes to a phase by stopping the real agent; half of an answer can't be had so. */
+  holdByStopping(phase: Phase, pid: number): Hold {
+    const isStill = phase === 'idle' || phase === 'inquiry';
+    return {
+      async reach(connect, before, line) {
+        if (phase === 'connecting') await stopProcess(pid);
+        const openBefore = (await line!.status()).sessions.total;
+        const client = connect();
+        if (phase === 'connecting') {
+          await until('a session', async () => (await line!.status()).sessions.total > openBefore);
+          return client;
+        }
+        await client.says('OK ');
+        if (!isStill) await stopProcess(pid);
+        const { toHost } = (await line!.status()).bytes;
+        client.tell(before);
+        if (phase === 'inquiry') await client.says('INQUIRE');
+        else if (before) {
+          await until('bytes', async () => (await line!.status()).bytes.toHost === toHost + before.length);
+        }
+        return client;
+      },
+      release() {
+        if (!isStill) process.kill(pid, 'SIGCONT');
+      },
+    };
+  }
+
+  /** Another bridge's session has gone on; after the agent's end it is another session. */
+  async otherBridgeGoesOn(): Promise<void> {
+    const path = this.#bystanderLine.path;
+    if (this.#bystander?.child.exitCode !== null) this.#bystander = new Client(path);
+    await this.#bystander.says('OK ');
+    this.#bystander.printed = '';
+    this.#bystander.tell(VERSION);
+    await this.#bystander.says('\nOK\n');
+    expect(this.#bystander.printed).toMatch(/^D 2\.[^\n]*\nOK\n$/);
+    this.#bystander.printed = 'OK ';
+  }
+
+  /** Forgets the other bridge's session, which ends with the agent. */
+  async otherBridgeEnds(): Promise<void> {
+    await this.#bystander?.exited;
+    this.#bystander = undefined;
+  }
+
+  async remove(): Promise<void> {
+    this.#bystander?.child.stdin.end();
+    await this.#bystander?.exited;
+    await this.#bystanderLine.end();
+    await this.holder?.end();
+    await this.home.remove();
+    await rm(this.root, { recursive: true, force: true });
+  }
+
+  /** What the agent itself says in every phase. */
+  async #learn(): Promise<void> {
+    const listing = await this.home.gpgOk(['-K', '--with-keygrip', '--with-colons']);
+    const [signing, encryption] = [...listing.matchAll(/^grp:+([0-9A-F]{40}):/gm)].map(([, grip]) => grip);
+    const sign = `SIGKEY ${signing}\nSETKEYDESC one\nSETHASH --hash=sha256 ${HASH}\nPKSIGN\n`;
+    const said: Record<Phase, [before: string, rest: string]> = {
+      connecting: ['', `${VERSION}BYE\n`],
+      greeting: ['', `${VERSION}BYE\n`],
+      idle: ['', `${VERSION}BYE\n`],
+      command: [sign, 'BYE\n'],
+      inquiry: [`SETKEY ${encryption}\nPKDECRYPT\n`, 'D (7:nonsense)\nEND\nBYE\n'],
+      response: [sign, 'BYE\n'],
+      closing: ['BYE\n', ''],
+    };
+    for (const [phase, [before, rest]] of Object.entries(said) as [Phase, [string, string]][]) {
+      const client = new Client(this.agentPath);
+      client.tell(before + rest);
+      await client.exited;
+      const everything = masked(client.printed);
+      expect(everything).toMatch(/^OK .*\nOK closing connection\n$/s);
+      this.scripts.set(phase, { before, rest, everything });
+    }
+  }
+}

@@ -1,0 +1,18 @@
+import { afterAll, beforeAll, describe, it } from 'vitest';
+import { BridgeLine } from './lines.ts';
+import { runCell } from './run-cell.ts';
+import { Scene } from './scene.ts';
+import { cellsOf } from './table.ts';
+
+let scene: Scene;
+beforeAll(async () => {
+  scene = await Scene.create();
+});
+afterAll(() => scene?.remove());
+
+describe.each(cellsOf('server'))('$process', (cell) => {
+  it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, async () => {
+    const line = await BridgeLine.start(await scene.place(), { flags: ['--runtime=perl'] });
+    await runCell(cell, { scene, line, hold: scene.holdByHolder(cell.phase) });
+  });
+});

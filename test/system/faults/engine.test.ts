@@ -1,0 +1,91 @@
+import { mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { signInside, type Up } from '@gpg-bridge/test-support/bridged';
+import { PROGRAM, untilGone } from '@gpg-bridge/test-support/cli';
+import type { Container } from '@gpg-bridge/test-support/engine/containers';
+import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
+import { runOk } from '@gpg-bridge/test-support/process';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Line, Place } from '../../integration/faults/lines.ts';
+import { runCell } from '../../integration/faults/run-cell.ts';
+import { Scene } from '../../integration/faults/scene.ts';
+import { cellsOf, type ProcessName } from '../../integration/faults/table.ts';
+
+/** A bridge to a container, whose socket is reached from outside: a client inside would be the engine's own. */
+class ContainerLine implements Line {
+  path = '';
+  readonly #stateDir: string;
+  readonly #env: NodeJS.ProcessEnv;
+
+  constructor(
+    place: Place,
+    private readonly engine: DockerEngine,
+    private readonly container: Container,
+  ) {
+    this.#stateDir = join(place.dir, 's');
+    const { DOCKER_HOST, DOCKER_CONFIG } = engine.env;
+    this.#env = { ...place.env, DOCKER_HOST, DOCKER_CONFIG, GPG_BRIDGE_STATE_DIR: this.#stateDir };
+  }
+
+  pid(name: ProcessName): number {
+    if (name !== 'engine') throw new Error(`this way has no ${name}`);
+    return this.engine.pid;
+  }
+
+  async up(): Promise<void> {
+    await mkdir(this.#stateDir, { recursive: true, mode: 0o700 });
+    const { sockets } = JSON.parse(await this.#run('up', this.container.name, '--json')) as Up;
+    this.path = `/proc/${await this.container.pid()}/root${sockets[0]!.path}`;
+  }
+
+  async restore(): Promise<void> {
+    await this.#settled();
+    await this.engine.startDaemon();
+    await this.engine.runOk(['start', this.container.id]);
+    await this.up();
+  }
+
+  async sign(): Promise<void> {
+    expect(await signInside(this.container)).toContain('GOODSIG');
+  }
+
+  async end(): Promise<void> {
+    await this.#run('down', this.container.name);
+    await this.#settled();
+    const left = (await readdir(this.#stateDir)).filter((name) => !/\.log(\.1)?$/.test(name));
+    expect(left).toEqual([]);
+    expect(await this.container.execOk(['ls', '-A', '/root/.gnupg'])).not.toMatch(/^(S\.|\.gb)/m);
+    await this.container.remove();
+  }
+
+  async #settled(): Promise<void> {
+    for (const name of await readdir(this.#stateDir)) {
+      if (name.endsWith('.pid')) await untilGone(join(this.#stateDir, name));
+    }
+  }
+
+  #run(...args: string[]): Promise<string> {
+    return runOk(process.execPath, [PROGRAM, ...args], { env: this.#env });
+  }
+}
+
+requireSystem('docker')('the engine', () => {
+  let engine: DockerEngine;
+  let scene: Scene;
+  beforeAll(async () => {
+    [engine, scene] = await Promise.all([DockerEngine.start(), Scene.create()]);
+  });
+  afterAll(async () => {
+    await scene?.remove();
+    await engine?.stop();
+  });
+
+  describe.each(cellsOf('engine'))('$process', (cell) => {
+    it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, async () => {
+      const line = new ContainerLine(await scene.place(), engine, await engine.startContainer());
+      await line.up();
+      await runCell(cell, { scene, line, hold: scene.holdByHolder(cell.phase) });
+    });
+  });
+});
