@@ -47,8 +47,12 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
   const names = new KeyNames(async () => listPublicKeys(gnupg()));
   const notice = new SharingNotice(vs, names, (sessionId) => bridge.cancel(sessionId));
   const walkthrough = new Walkthrough(vs);
-  const setContext = (key: string, value: boolean) =>
+  const contextKeys = new Map<string, boolean>();
+  const setContext = (key: string, value: boolean) => {
+    if (contextKeys.get(key) === value) return;
+    contextKeys.set(key, value);
     void vs.commands.executeCommand('setContext', `gpgBridge.${key}`, value);
+  };
   const host = new Host({
     execute: (command, ...args) => vs.commands.executeCommand(command, ...args),
     version,
