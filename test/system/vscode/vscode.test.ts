@@ -359,7 +359,7 @@ for (const release of VSCODE_RELEASES) {
         .waitFor();
       await window.runCommand('Preferences: Open Settings (UI)');
       await window.page.keyboard.type('gpgBridge');
-      await window.page.getByText('used once you have confirmed it').first().waitFor();
+      await window.page.getByText('GnuPG of this computer.').first().waitFor();
       await photograph('settings');
     });
 
