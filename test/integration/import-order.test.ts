@@ -35,7 +35,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
       ['index', 'main'],
     ],
   },
-  'vscode-shared': { packages: ['core'], parts: [['l10n'], ['*']] },
+  'vscode-shared': { packages: ['core'], parts: [['l10n', 'vscode-api'], ['*']] },
   'vscode-agent': {
     packages: ['core', 'vscode-shared'],
     parts: [
@@ -51,11 +51,11 @@ const RULES: Readonly<Record<string, PackageRule>> = {
   'vscode-request': {
     packages: ['core', 'vscode-shared'],
     parts: [
-      ['heartbeat', 'host', 'owner-socket', 'remote-state'],
+      ['heartbeat', 'host', 'owner-socket', 'remote-state', 'walkthrough'],
       ['key-sync', 'ownership'],
       ['status'],
-      ['cures', 'remote-bridge', 'sharing-notice', 'status-item'],
-      ['menu', 'test-signing'],
+      ['cures', 'error-board', 'sharing-notice', 'status-item'],
+      ['menu', 'remote-bridge', 'test-signing'],
       ['wiring'],
       ['extension'],
     ],

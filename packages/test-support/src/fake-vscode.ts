@@ -35,9 +35,12 @@ export class FakeVsCode {
     name: 'project',
     workspaceFolders: [] as { uri: { scheme: string; authority: string } }[],
   };
+  /** What a screen reader hears of the rows of lists. */
+  readonly spoken: string[] = [];
   /** The context keys that were set. */
   readonly contextKeys = new Map<string, unknown>();
   readonly #folderListeners = new Set<() => void>();
+  readonly #tabListeners = new Set<(event: { opened: unknown[] }) => void>();
   readonly #settingsListeners = new Set<(event: unknown) => void>();
 
   /** What to hand to the code under test. */
@@ -56,6 +59,11 @@ export class FakeVsCode {
       uri: { scheme: 'vscode-remote', authority },
     }));
     for (const listener of this.#folderListeners) listener();
+  }
+
+  /** Opens a tab. */
+  openTab(): void {
+    for (const listener of this.#tabListeners) listener({ opened: [{}] });
   }
 
   /** The messages' texts, in the order they were shown. */
@@ -79,6 +87,9 @@ export class FakeVsCode {
       ProgressLocation: { SourceControl: 1, Window: 10, Notification: 15 },
       ConfigurationTarget: { Global: 1, Workspace: 2, WorkspaceFolder: 3 },
       QuickPickItemKind: { Separator: -1, Default: 0 },
+      ThemeIcon: class {
+        constructor(readonly id: string) {}
+      },
       ThemeColor: class {
         constructor(readonly id: string) {}
       },
@@ -106,7 +117,7 @@ export class FakeVsCode {
           items: QuickPickItem[] | Promise<QuickPickItem[]>,
           options: { title?: string } = {},
         ) => {
-          const list = await items;
+          const list = (await items).map((item) => withIconInLabel(item, this));
           this.picks.push({ title: options.title ?? '', items: list });
           return this.onPick(list, options.title ?? '');
         },
@@ -118,6 +129,12 @@ export class FakeVsCode {
           const report = ({ message }: { message: string }) =>
             void this.progress.push(`${options.title}: ${message}`);
           return task({ report }, { onCancellationRequested: () => ({ dispose: () => {} }) });
+        },
+        tabGroups: {
+          onDidChangeTabs: (listener: (event: { opened: unknown[] }) => void) => {
+            this.#tabListeners.add(listener);
+            return { dispose: () => this.#tabListeners.delete(listener) };
+          },
         },
         createOutputChannel: () => ({
           trace: log('trace'),
@@ -151,6 +168,14 @@ export class FakeVsCode {
       },
     };
   }
+}
+
+/** A row as a person sees it: the icon, then the words. What a screen reader hears are the words alone. */
+function withIconInLabel(item: QuickPickItem, { spoken }: FakeVsCode): QuickPickItem {
+  spoken.push(item.label);
+  return item.iconPath
+    ? { ...item, label: `$(${(item.iconPath as { id: string }).id}) ${item.label}` }
+    : item;
 }
 
 /** An extension's context, with a storage of its own unless it is given one. */

@@ -1,11 +1,12 @@
 import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
+import { withIcons } from '@gpg-bridge/vscode-shared/pick-from';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { Remote } from './remote-authority.ts';
 
 /** Lets the person pick which public keys a remote gets; undefined when they closed the list. */
 export async function chooseKeys(
-  vs: Pick<VsCode, 'window'>,
+  vs: Pick<VsCode, 'window' | 'ThemeIcon'>,
   keys: Promise<ListedKey[]>,
   { label }: Remote,
 ): Promise<string[] | undefined> {
@@ -25,7 +26,7 @@ export async function chooseKeys(
     picked: secret,
     fingerprint,
   }));
-  const picked = await vs.window.showQuickPick(items, {
+  const picked = await vs.window.showQuickPick(withIcons(vs, items), {
     title: t('Public keys for "{0}"', label),
     placeHolder: t('Public keys to copy; secret keys stay here'),
     canPickMany: true,

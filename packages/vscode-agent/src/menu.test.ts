@@ -187,6 +187,8 @@ describe('HostMenu', () => {
       { label: '$(warning) a signature, wrong passphrase after 900 ms', detail: 'Zoë <z@x>' },
     ]);
     expect(done).toEqual(['log']);
+    // A screen reader hears words, and no icon's name.
+    expect(fake.spoken[0]).toBe('a signature, done in 42 ms');
   });
 
   it('says so when there is nothing to show', async () => {

@@ -1,6 +1,7 @@
 import type { HostMenuPage, MenuOutcome, OwnKeysAnswer } from '@gpg-bridge/vscode-shared/contract';
 import type { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
+import { pickFrom } from '@gpg-bridge/vscode-shared/pick-from';
 import { describeOperation, type RecentOperations } from '@gpg-bridge/vscode-shared/recent-operations';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { ConfirmedSettings } from './confirmed-settings.ts';
@@ -11,7 +12,7 @@ import type { Remote } from './remote-authority.ts';
 
 /** What the host's menu shows and changes. */
 export interface HostMenuOptions {
-  vs: Pick<VsCode, 'window' | 'commands'>;
+  vs: Pick<VsCode, 'window' | 'commands' | 'ThemeIcon'>;
   consent: Consent;
   settings: ConfirmedSettings;
   store: GrantStore;
@@ -54,7 +55,7 @@ export class HostMenu {
 
   /** Shows a list and runs what is picked. The first row is the one that Enter takes: it never stops anything. */
   async #choose(items: Item[], title: string, placeHolder = ''): Promise<MenuOutcome> {
-    const picked = await this.options.vs.window.showQuickPick(items, { title, placeHolder });
+    const picked = await pickFrom(this.options.vs, items, { title, placeHolder });
     return (await picked?.run()) === 'forget-own-keys' ? 'forget-own-keys' : undefined;
   }
 

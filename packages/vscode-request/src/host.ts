@@ -111,14 +111,17 @@ export class Host implements CommandExecutor {
     return facts;
   }
 
-  async #call<T>(name: keyof typeof HOST_COMMANDS, ...args: unknown[]): Promise<T> {
-    const command = HOST_COMMANDS[name];
-    let answer: unknown;
+  /** Runs a command of the host's extension that is there for people; throws if that extension is missing. */
+  async run(command: string, ...args: unknown[]): Promise<unknown> {
     try {
-      answer = await this.#options.execute(command, ...args);
+      return await this.#options.execute(command, ...args);
     } catch (error) {
       throw carrierFailed(command, error);
     }
+  }
+
+  async #call<T>(name: keyof typeof HOST_COMMANDS, ...args: unknown[]): Promise<T> {
+    const answer = await this.run(HOST_COMMANDS[name], ...args);
     try {
       return unwrap(answer as Reply<T>);
     } catch (error) {

@@ -6,12 +6,13 @@ import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { importPublicKeys } from '@gpg-bridge/core/remote/keyring';
 import type { KeyRequest } from '@gpg-bridge/vscode-shared/contract';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
+import { pickFrom } from '@gpg-bridge/vscode-shared/pick-from';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { Host } from './host.ts';
 
 /** What key sync needs. */
 export interface KeySyncOptions {
-  vs: Pick<VsCode, 'window' | 'workspace' | 'ProgressLocation' | 'ConfigurationTarget'>;
+  vs: Pick<VsCode, 'window' | 'workspace' | 'ProgressLocation' | 'ConfigurationTarget' | 'ThemeIcon'>;
   host: Host;
   gnupg(): GnupgOptions;
   log: LogCallback;
@@ -62,7 +63,7 @@ export class KeySync {
       { label: `$(list-selection) ${t('Choose keys…')}`, description: t('from a list'), wanted: 'choose' },
     ];
     const title = t('Copy public keys from your computer to this remote');
-    const picked = await vs.window.showQuickPick(items, { title, placeHolder: t('Which public keys?') });
+    const picked = await pickFrom(vs, items, { title, placeHolder: t('Which public keys?') });
     if (!picked) return;
     const options = {
       location: vs.ProgressLocation.Notification,

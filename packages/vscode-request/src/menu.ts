@@ -6,6 +6,7 @@ import {
 } from '@gpg-bridge/vscode-shared/contract';
 import type { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
+import { pickFrom } from '@gpg-bridge/vscode-shared/pick-from';
 import { describeOperation } from '@gpg-bridge/vscode-shared/recent-operations';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import { type CureOptions, cureFor } from './cures.ts';
@@ -13,7 +14,7 @@ import { type Situation, truthOf, viewOf } from './status.ts';
 
 /** What the menu of the status bar item offers. */
 export interface RemoteMenuOptions extends CureOptions {
-  vs: Pick<VsCode, 'window' | 'commands'>;
+  vs: Pick<VsCode, 'window' | 'commands' | 'ThemeIcon'>;
   situation(): Situation;
   tryAgain(): Promise<void>;
   stop(): Promise<void>;
@@ -24,6 +25,8 @@ export interface RemoteMenuOptions extends CureOptions {
   forgetOwnKeys(): void;
   /** Called after the person may have changed what is allowed. */
   look(): Promise<void>;
+  /** Runs a command of the host's extension. */
+  runOnHost(command: string, ...args: unknown[]): Promise<unknown>;
 }
 
 interface Item {
@@ -37,13 +40,13 @@ interface Item {
 export async function openRemoteMenu(options: RemoteMenuOptions): Promise<void> {
   const { vs } = options;
   const { title, detail } = viewOf(options.situation());
-  const picked = await vs.window.showQuickPick(itemsFor(options), { title, placeHolder: detail });
+  const picked = await pickFrom(vs, itemsFor(options), { title, placeHolder: detail });
   await picked?.run();
 }
 
 /** What the person most likely wants comes first, since Enter takes it; what stops something comes last. */
 function itemsFor(options: RemoteMenuOptions): Item[] {
-  const { vs, situation, allow, start, syncKeys, testSigning, showLog } = options;
+  const { situation, allow, start, syncKeys, testSigning, showLog } = options;
   const present = situation();
   const { permission, error } = truthOf(present);
   const { kind } = viewOf(present);
@@ -111,7 +114,7 @@ function itemsFor(options: RemoteMenuOptions): Item[] {
             label: `$(debug-stop) ${t('Stop on this computer')}`,
             description: t('for all remotes, until you start it again'),
             run: async () => {
-              await vs.commands.executeCommand(HOST_STOP, 'computer');
+              await options.runOnHost(HOST_STOP, 'computer');
               await options.look();
             },
           },
@@ -136,8 +139,8 @@ function itemsFor(options: RemoteMenuOptions): Item[] {
 }
 
 async function openHostPage(options: RemoteMenuOptions, page: HostMenuPage): Promise<void> {
-  const { vs, ownKeys, forgetOwnKeys, look } = options;
-  const outcome = await vs.commands.executeCommand(HOST_MENU, page, ownKeys());
+  const { runOnHost, ownKeys, forgetOwnKeys, look } = options;
+  const outcome = await runOnHost(HOST_MENU, page, ownKeys());
   if (outcome === 'forget-own-keys') forgetOwnKeys();
   await look();
 }
@@ -160,5 +163,5 @@ async function showOperations({ vs, situation, names, showLog }: RemoteMenuOptio
   );
   const title = t('What your keys were used for in this remote');
   const placeHolder = t('Choose one to see the log');
-  if (await vs.window.showQuickPick(items, { title, placeHolder })) showLog();
+  if (await pickFrom(vs, items, { title, placeHolder })) showLog();
 }

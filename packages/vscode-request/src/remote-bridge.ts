@@ -12,9 +12,10 @@ import type { CheckPurpose, HostFacts, OwnKeysAnswer, Permission } from '@gpg-br
 import { t } from '@gpg-bridge/vscode-shared/l10n';
 import type { WaitingUse } from '@gpg-bridge/vscode-shared/private-key-watch';
 import { RecentOperations } from '@gpg-bridge/vscode-shared/recent-operations';
-import { type Host, isFromHost, problemOf } from './host.ts';
+import { ErrorBoard, type ErrorOrigin, onThisSide } from './error-board.ts';
+import { type Host, problemOf } from './host.ts';
 import { Ownership, type OwnershipOptions, type Role } from './ownership.ts';
-import type { ShownError, Situation, Truth } from './status.ts';
+import type { Situation, Truth } from './status.ts';
 
 /** What the bridge of one window needs. */
 export interface RemoteBridgeOptions {
@@ -50,10 +51,6 @@ const DECISIONS: ReadonlySet<ErrorCode> = new Set(['CONSENT_DENIED', 'CONSENT_RE
 
 const OWNER_SOCKET = 'S.gpg-bridge';
 
-/** Where an error comes from: it goes away when that works again. */
-type ErrorOrigin = 'start' | 'host' | 'keys';
-const ORIGINS: readonly ErrorOrigin[] = ['start', 'host', 'keys'];
-
 /** What is so before anything is known. */
 const NOTHING: Truth = { permission: 'undecided', sessions: 0, waiting: [], operations: [] };
 
@@ -64,14 +61,12 @@ class OwnAgentInPlace extends Error {}
 export class RemoteBridge {
   readonly #options: RemoteBridgeOptions;
   readonly #operations = new RecentOperations();
-  readonly #errors = new Map<ErrorOrigin, BridgeError>();
+  readonly #errors = new ErrorBoard((error) => this.#updateOwn({ error }));
   #situation: Situation = {
     wanted: false,
     role: { is: 'out' },
     own: NOTHING,
   };
-  /** What the person was told last, after something they did and otherwise. */
-  #told: { asked?: string | undefined; automatic?: string | undefined } = {};
   #ownership: Ownership | undefined;
   #proxy: RequestProxyInstance | undefined;
   /** Started for this period of owning and being allowed. */
@@ -99,7 +94,7 @@ export class RemoteBridge {
       try {
         await this.#start(takeover, automatic);
         this.#failures = 0;
-        this.#clear('start');
+        this.#errors.clear('start');
       } catch (error) {
         this.fail(onThisSide(error), 'start', automatic);
         this.#tryAgain();
@@ -113,9 +108,8 @@ export class RemoteBridge {
     clearTimeout(this.#takeOver);
     return this.#inTurn(async () => {
       await this.#letGo();
-      this.#errors.clear();
+      this.#errors.clearAll();
       this.#update({ wanted: false, ownKeys: undefined });
-      this.#updateOwn({ error: undefined });
     });
   }
 
@@ -164,20 +158,15 @@ export class RemoteBridge {
     const failure = toBridgeError(error, t('GPG Bridge failed'));
     // What the person decided is not an error; the status says what they decided.
     if (DECISIONS.has(failure.code)) void this.look();
-    else {
-      this.#errors.set(origin, failure);
-      this.#showErrors();
-    }
-    const occasion = automatic ? 'automatic' : 'asked';
-    if (this.#told[occasion] === failure.message) return;
-    this.#told[occasion] = failure.message;
+    else this.#errors.put(origin, failure);
+    if (!this.#errors.isNews(failure, automatic)) return;
     this.#options.log(failure.message, 'warn');
     this.#options.onError(failure, automatic);
   }
 
   /** Clears an error of the key sync, after that worked. */
   keysSynced(): void {
-    this.#clear('keys');
+    this.#errors.clear('keys');
   }
 
   async #ping(): Promise<void> {
@@ -190,8 +179,8 @@ export class RemoteBridge {
     const { permission, until } = facts;
     const problem = problemOf(facts);
     if (problem) {
-      if (this.#errors.get('host')?.message !== problem.message) this.fail(problem, 'host', true);
-    } else this.#clear('host');
+      if (this.#errors.at('host')?.message !== problem.message) this.fail(problem, 'host', true);
+    } else this.#errors.clear('host');
     if (permission !== former || until !== this.#situation.own.until) this.#updateOwn({ permission, until });
     this.#follow(former, facts);
   }
@@ -233,7 +222,7 @@ export class RemoteBridge {
     this.#options
       .onServing()
       .then(
-        () => this.#clear('keys'),
+        () => this.#errors.clear('keys'),
         (error: unknown) => this.fail(error, 'keys', true),
       )
       .finally(() => this.#updateOwn({ preparing: false }));
@@ -373,8 +362,8 @@ export class RemoteBridge {
       connectAgent: async () => {
         try {
           const session = await host.connectAgent();
-          this.#told = {};
-          this.#clear('host');
+          this.#errors.forgetTold();
+          this.#errors.clear('host');
           if (this.#situation.own.permission !== 'allowed') void this.look();
           return session;
         } catch (error) {
@@ -385,17 +374,6 @@ export class RemoteBridge {
       sendCommands: (sessionId: string, block: string) => host.sendCommands(sessionId, block),
       disconnectAgent: (sessionId: string) => host.disconnectAgent(sessionId),
     };
-  }
-
-  #clear(origin: ErrorOrigin): void {
-    if (!this.#errors.delete(origin)) return;
-    this.#told = {};
-    this.#showErrors();
-  }
-
-  #showErrors(): void {
-    const error = ORIGINS.map((origin) => this.#errors.get(origin)).find(Boolean);
-    this.#updateOwn({ error: error && shown(error) });
   }
 
   #updateOwn(change: Partial<Truth>): void {
@@ -413,35 +391,6 @@ export class RemoteBridge {
     const done = this.#last.then(step);
     this.#last = done.catch(() => {});
     return done;
-  }
-}
-
-function shown(error: BridgeError): ShownError {
-  return { code: error.code, message: error.message, side: isFromHost(error) ? 'host' : 'remote' };
-}
-
-/** Says which of the two computers has no gpg and which of the two settings helps; no words of the command line. */
-function onThisSide(error: unknown): unknown {
-  if (!(error instanceof BridgeError) || isFromHost(error)) return error;
-  const { code, what, why } = error;
-  switch (code) {
-    case 'GPGCONF_MISSING':
-    case 'GPG_MISSING':
-      return new BridgeError(code, {
-        what: t('this remote has no GnuPG'),
-        why,
-        fix: t('Install GnuPG in this remote, or correct its setting gpgBridgeRequest.gpgBinDir.'),
-        cause: error,
-      });
-    case 'SOCKET_HELD_BY_FORWARD':
-      return new BridgeError(code, {
-        what,
-        why,
-        fix: t('Try to sign; if that fails, choose "Take over" in the GPG Bridge menu.'),
-        cause: error,
-      });
-    default:
-      return error;
   }
 }
 

@@ -4,13 +4,14 @@ import { findProgram, type GnupgOptions } from '@gpg-bridge/core/gnupg/programs'
 import { runProgram } from '@gpg-bridge/core/process/run-program';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
 import { listPublicKeys } from '@gpg-bridge/vscode-shared/list-keys';
+import { pickFrom } from '@gpg-bridge/vscode-shared/pick-from';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import { type Cure, type CureOptions, cureFor } from './cures.ts';
 import { type Host, isFromHost, problemOf } from './host.ts';
 
 /** What the test needs. */
 export interface TestSigningOptions extends CureOptions {
-  vs: Pick<VsCode, 'window' | 'workspace' | 'commands' | 'ProgressLocation'>;
+  vs: Pick<VsCode, 'window' | 'workspace' | 'commands' | 'ProgressLocation' | 'ThemeIcon'>;
   host: Host;
   gnupg(): GnupgOptions;
   syncKeys(): Promise<void>;
@@ -41,7 +42,7 @@ export async function testSigning(options: TestSigningOptions): Promise<void> {
     detail: cure ? `${detail} → ${cure.label}` : detail,
     cure,
   }));
-  const picked = await vs.window.showQuickPick(items, {
+  const picked = await pickFrom(vs, items, {
     title: works ? t('Signing works in this remote') : t('Signing does not work in this remote yet'),
     placeHolder: works ? '' : t('Choose a step to mend it'),
   });

@@ -230,9 +230,12 @@ describe('both extensions together', () => {
     await window.waitForStatus('error');
     expect(window.fake.texts[0]).toContain('"GPG Bridge: This Computer" is not installed or not enabled');
     expect(window.fake.messages[0]?.buttons).toEqual(['Show "GPG Bridge: This Computer"']);
+    window.fake.onPick = (items) => items.find(({ label }) => label.includes('What is allowed'));
+    await window.run('showStatus');
     wireAgent(window.fake.api, fakeContext('0.1.0', window.storage.host));
     await window.waitForStatus('Allow…');
-    expect(window.fake.texts.filter((text) => text.includes('not installed'))).toHaveLength(1);
+    // Once by itself, and once when the person wanted something.
+    expect(window.fake.texts.filter((text) => text.includes('not installed'))).toHaveLength(2);
   });
 
   it('name the remote and its setting, in the status bar alone, when it has no gpg', async () => {
@@ -461,7 +464,7 @@ describe('both extensions together', () => {
     await window.waitForStatus('ready');
   });
 
-  it('allow for a time, and ask again after it', async () => {
+  it('allow for a time, and say until when', async () => {
     const window = (await Fixture.create()).open();
     await window.waitForStatus('Allow…');
     window.fake.onMessage = ({ modal, buttons }) => (modal ? buttons[1] : undefined);
@@ -475,6 +478,20 @@ describe('both extensions together', () => {
     await window.run('allow');
     await window.waitForStatus('ready');
     expect(window.fake.statusItems[0]?.tooltip).toContain('until');
+  });
+
+  it('tell of each use, for those who want that', async () => {
+    const window = await Fixture.create();
+    window.fake.settings.set('gpgBridgeAgent.notifyOnUse', true);
+    await window.copyPublicKey();
+    window.open();
+    await window.allow();
+    await window.sign();
+    await vi.waitFor(() =>
+      expect(window.fake.texts.at(-1)).toMatch(
+        /^GPG Bridge: "SSH: build1": a signature, done in .*, key of Robin <robin@example.org>$/,
+      ),
+    );
   });
 
   it('test signing, each step with its cure', async () => {
@@ -497,8 +514,16 @@ describe('both extensions together', () => {
       '$(pass) Signature',
       '$(pass) Verification',
     ]);
+    expect(window.fake.spoken.join()).not.toContain('$(');
     expect(title).toBe('Signing works in this remote');
-    expect(window.fake.contextKeys.get('gpgBridge.signed')).toBe(true);
+    expect(window.fake.contextKeys.get('gpgBridge.step.signed')).toBe(true);
+    // Set for a moment, and again when a tab is opened: it may be the walkthrough's.
+    await vi.waitFor(() => expect(window.fake.contextKeys.get('gpgBridge.step.signed')).toBe(false), {
+      timeout: 5_000,
+    });
+    window.fake.openTab();
+    for (const step of ['remote', 'allowed', 'signed'])
+      expect(window.fake.contextKeys.get(`gpgBridge.step.${step}`), step).toBe(true);
     await window.fake.api.commands.executeCommand('gpg-bridge-agent.stop');
     await window.run('testSigning');
     expect(window.fake.picks.at(-1)?.items).toMatchObject([

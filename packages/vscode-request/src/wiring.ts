@@ -16,6 +16,7 @@ import { SharingNotice } from './sharing-notice.ts';
 import { kindOf, type Situation, truthOf } from './status.ts';
 import { createStatusItem, showSituation } from './status-item.ts';
 import { testSigning } from './test-signing.ts';
+import { Walkthrough } from './walkthrough.ts';
 
 const SETTINGS = 'gpgBridgeRequest';
 const COMMANDS = ['start', 'stop', 'showStatus', 'syncPublicKeys', 'testSigning', 'allow'] as const;
@@ -45,8 +46,13 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
   let ownKeys = state.ownKeys;
   const names = new KeyNames(async () => listPublicKeys(gnupg()));
   const notice = new SharingNotice(vs, names, (sessionId) => bridge.cancel(sessionId));
-  const setContext = (key: string, value: boolean) =>
+  const walkthrough = new Walkthrough(vs);
+  const contextKeys = new Map<string, boolean>();
+  const setContext = (key: string, value: boolean) => {
+    if (contextKeys.get(key) === value) return;
+    contextKeys.set(key, value);
     void vs.commands.executeCommand('setContext', `gpgBridge.${key}`, value);
+  };
   const host = new Host({
     execute: (command, ...args) => vs.commands.executeCommand(command, ...args),
     version,
@@ -54,7 +60,7 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
     keepToken: (token) => state.keepToken(token),
     onWaiting: (use) => bridge.startWaiting(use),
     onOperation: (operation) => {
-      if (bridge.addOperation(operation) && operation.outcome === 'ok') setContext('signed', true);
+      if (bridge.addOperation(operation) && operation.outcome === 'ok') walkthrough.done('signed');
     },
   });
   const keys = new KeySync({ vs, host, gnupg, log });
@@ -73,7 +79,9 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
     onSituation: (situation) => {
       showSituation(vs, item, situation);
       notice.update(situation);
-      setContext('allowed', truthOf(situation).permission === 'allowed');
+      const isAllowed = truthOf(situation).permission === 'allowed';
+      setContext('allowed', isAllowed);
+      if (isAllowed) walkthrough.done('allowed');
       setContext('on', kindOf(situation) !== 'off' && kindOf(situation) !== 'paused');
       invite(situation);
     },
@@ -96,6 +104,15 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
       if (pressed === button) await allow();
     });
   };
+  /** A missing half is an error of ours, with a cure, and not VS Code's "command not found". */
+  const runOnHost = async (command: string, ...args: unknown[]) => {
+    try {
+      return await host.run(command, ...args);
+    } catch (error) {
+      bridge.fail(error, 'host');
+      return undefined;
+    }
+  };
   const allow = async () => {
     // Private keys of the remote's own come first: without that answer nothing is done here.
     if (bridge.situation.ownKeys) {
@@ -107,14 +124,14 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
   const start = async () => {
     const { permission } = truthOf(bridge.situation);
     if (permission === 'off' || permission === 'stopped' || permission === 'paused') {
-      if (!(await vs.commands.executeCommand(HOST_START))) return;
+      if (!(await runOnHost(HOST_START))) return;
       await bridge.look();
     }
     await bridge.start();
   };
   const stop = async () => {
     try {
-      await vs.commands.executeCommand(HOST_STOP, 'remote');
+      await host.run(HOST_STOP, 'remote');
       await bridge.look();
     } catch {
       await bridge.stop(); // without the other half there is nothing to stop but this window
@@ -137,14 +154,15 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
       host,
       gnupg,
       syncKeys,
-      onSigned: () => setContext('signed', true),
+      onSigned: () => walkthrough.done('signed'),
     });
   const commands: Record<(typeof COMMANDS)[number], () => unknown> = {
     start,
     stop,
     allow,
-    showStatus: () =>
-      openRemoteMenu({
+    showStatus: () => {
+      walkthrough.done('menu');
+      return openRemoteMenu({
         ...cures,
         vs,
         situation: () => bridge.situation,
@@ -160,13 +178,16 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
           void bridge.restart({ automatic: true });
         },
         look: () => bridge.look(),
-      }),
+        runOnHost,
+      });
+    },
     syncPublicKeys: syncKeys,
     testSigning: runTest,
   };
   context.subscriptions.push(
     channel,
     item,
+    walkthrough.watch(),
     ...COMMANDS.map((name) => vs.commands.registerCommand(`gpg-bridge-request.${name}`, commands[name])),
     vs.commands.registerCommand(HOST_CHANGED, async (token?: unknown) => {
       if (typeof token === 'string') state.keepToken(token);

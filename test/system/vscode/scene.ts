@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 /** The passphrase of the key that needs one. */
 export const PASSPHRASE = 'correct horse';
 
-/** Makes the VSIX files afresh, once for all releases, and returns their paths, the pack last. */
+/** Makes the VSIX files afresh, once for all releases, and returns their paths, somebody else's last. */
 export function packExtensions(): Promise<string[]> {
   packed ??= pack();
   return packed;
@@ -26,7 +26,17 @@ async function pack(): Promise<string[]> {
     await runOk('npm', ['ci', '--prefix', 'tools', '--ignore-scripts'], { cwd: root });
   }
   const printed = await runOk(process.execPath, [join(root, 'scripts/package-extensions.mjs')]);
-  return [...printed.matchAll(/^(\S+\.vsix) /gm)].map((match) => match[1]!);
+  return [...[...printed.matchAll(/^(\S+\.vsix) /gm)].map((match) => match[1]!), await packHostile()];
+}
+
+/** An extension of somebody else's in the remote, which tries what it is able to. */
+async function packHostile(): Promise<string> {
+  const file = join(root, 'dist/hostile.vsix');
+  const vsce = join(root, 'tools/node_modules/@vscode/vsce/vsce');
+  await runOk(process.execPath, [vsce, 'package', '--skip-license', '--out', file], {
+    cwd: join(root, 'test/system/vscode/hostile'),
+  });
+  return file;
 }
 
 /**
@@ -93,9 +103,22 @@ export class Scene {
         // Every prompt tells which command was before it, and how that ended.
         PROMPT_COMMAND: `echo "$? $(history 1)" > ${join(dir, 'status')}; PS1='devbox $ '`,
         SSH_AUTH_SOCK: '',
+        HOSTILE_TRAP: await writeTrap(dir),
+        HOSTILE_REPORT: join(dir, 'hostile.json'),
       },
     });
     return new Scene(dir, host, remote, server, repository, keys);
+  }
+
+  /** What the hostile extension got as answers; undefined until it has tried everything. */
+  hostileReport(): unknown[] | undefined {
+    const path = join(this.dir, 'hostile.json');
+    return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as unknown[]) : undefined;
+  }
+
+  /** Whether a program in the directory that the hostile extension chose was run. */
+  get trapSprung(): boolean {
+    return existsSync(join(this.dir, 'sprung'));
   }
 
   /** Says what the person types when the host's pinentry waits. */
@@ -160,6 +183,16 @@ async function gpgBinDir(dir: string, name: string, home: GnupgHome): Promise<st
     const path = (await runOk('sh', ['-c', `command -v ${program}`])).trim();
     await writeFile(join(bin, program), `#!/bin/sh\nGNUPGHOME='${home.dir}' exec '${path}' "$@"\n`);
     await chmod(join(bin, program), 0o755);
+  }
+  return bin;
+}
+
+/** Programs by GnuPG's names that leave a trace when they are run. */
+async function writeTrap(dir: string): Promise<string> {
+  const bin = join(dir, 'trap');
+  await mkdir(bin);
+  for (const program of ['gpg', 'gpgconf']) {
+    await writeFile(join(bin, program), `#!/bin/sh\ntouch '${join(dir, 'sprung')}'\n`, { mode: 0o755 });
   }
   return bin;
 }

@@ -82,6 +82,19 @@ for (const release of VSCODE_RELEASES) {
       await window.dismissNotifications();
     });
 
+    it('runs nothing and tells nothing of the host to an extension of the remote', async () => {
+      await window.runCommand('Hostile: Attack');
+      const seen = await eventually(() => scene.hostileReport() ?? Promise.reject(new Error('not done')));
+      expect(seen).toHaveLength(64);
+      for (const answer of seen.slice(0, 60))
+        expect(answer).toEqual({ ok: true, value: { version: expect.any(String), permission: 'undecided' } });
+      for (const answer of seen.slice(60))
+        expect(answer).toMatchObject({ ok: false, error: { code: 'CONSENT_REQUIRED' } });
+      expect(scene.trapSprung).toBe(false);
+      expect(existsSync(await scene.host.socket('agent-extra-socket'))).toBe(false);
+      expect(await window.page.locator('.monaco-dialog-box').count()).toBe(0);
+    });
+
     it('grants nothing to a stray key', async () => {
       await window.chooseAllow();
       await window.dialog(CONSENT_QUESTION).waitFor();
@@ -315,7 +328,7 @@ for (const release of VSCODE_RELEASES) {
       await signAndVerify('Sign with a new permission');
     });
 
-    it('has a walkthrough', async () => {
+    it('has a walkthrough that ticks itself', async () => {
       await window.runCommand('Welcome: Open Walkthrough...');
       await window.pick('Get started with GPG Bridge');
       await window.page.getByText('Sign something').first().waitFor();
@@ -328,7 +341,26 @@ for (const release of VSCODE_RELEASES) {
         .locator('svg')
         .first()
         .waitFor();
+      // Everything was done by now.
+      await eventually(async () =>
+        expect(
+          await window.page.locator('.step-list-container .codicon-getting-started-step-checked').count(),
+        ).toBe(4),
+      );
       await photograph('walkthrough');
+    });
+
+    it('has settings with titles, and halves that can be told apart', async () => {
+      await window.runCommand('Extensions: Show Enabled Extensions');
+      await window.page
+        .locator('.extension-list-item')
+        .getByText('GPG Bridge: This Computer')
+        .first()
+        .waitFor();
+      await window.runCommand('Preferences: Open Settings (UI)');
+      await window.page.keyboard.type('gpgBridge');
+      await window.page.getByText('GnuPG of this computer.').first().waitFor();
+      await photograph('settings');
     });
 
     it('leaves nothing behind when the last window is closed', async () => {
