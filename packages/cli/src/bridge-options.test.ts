@@ -19,6 +19,10 @@ describe('options of a bridge that runs', () => {
     [{ keys: ['a', 'b'] }, { keys: 'all' }, ['--keys: a,b → all']],
     [{ runtime: 'perl' }, { runtime: 'auto' }, ['--runtime: perl → default']],
     [{ restart: true, sshFromGpg: true }, { restart: false }, ['--restart: yes → default']],
+    // Without GNUPGHOME, GnuPG's own home is meant; without SSH_AUTH_SOCK nothing is said.
+    [{ gnupgHome: '/a', sshAuthSock: '/s' }, {}, ['GNUPGHOME: /a → default']],
+    [{ sshAuthSock: '/s' }, { sshAuthSock: '/t' }, ['SSH_AUTH_SOCK: /s → /t']],
+    [{ ssh: false }, { sshAuthSock: '/t' }, []],
   ])('%j and then %j', (before, given, expected) => {
     expect(changes(before, given)).toEqual(expected);
   });
