@@ -233,7 +233,10 @@ describe('daemons', () => {
     for (const bytes of key.match(/#([0-9A-F]{32,})#/g) ?? []) expect(log).not.toContain(bytes.slice(1, 17));
     const left = await readdir(person.stateDir);
     expect(left.map((name) => name.split('.')[1]).sort()).toEqual(['log', 'uses']);
-    const uses = await readFile(join(person.stateDir, left.find((name) => name.endsWith('.uses'))!), 'latin1');
+    const uses = await readFile(
+      join(person.stateDir, left.find((name) => name.endsWith('.uses'))!),
+      'latin1',
+    );
     expect(uses).toContain('PKSIGN');
     expect(uses).not.toContain(secret);
   });

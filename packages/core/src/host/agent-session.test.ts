@@ -56,7 +56,7 @@ async function ready(agentOptions: ScriptedAgentOptions = {}, options: Options =
 }
 
 /** More than the kernel takes for a reader that doesn't read. */
-const ENDLESS = `${'D x\n'.repeat(8 * 1024 * 1024)}END\n`;
+const ENDLESS = `${`# ${'x'.repeat(900)}\n`.repeat(10_000)}NOP\n`;
 
 function outcomeOf(promise: Promise<Buffer>): Promise<string> {
   return promise.then(
@@ -297,6 +297,12 @@ describe('a command', () => {
     expect(await response).toBe('AGENT_OUT_OF_TURN');
   });
 
+  it.each(['NOP\nPKSIGN\n', 'BYE\nNOP\n', '# nothing\n'])('%j is not one, and is refused', async (block) => {
+    const { session } = await ready();
+    expect(await outcomeOf(session.send(block))).toBe('BLOCK_INCOMPLETE');
+    expect(session.machine.state).toBe('READY');
+  });
+
   it('that nobody asked is not answered: an agent that speaks in READY ends the session', async () => {
     const { session, peer, socket } = await ready();
     peer.write('S UNASKED\n');
@@ -318,7 +324,7 @@ describe('BYE', () => {
     },
   );
 
-  it.each(['BYEBYE\n', 'D BYE\n', 'BYE\nNOP\n'])('is not what %j means', async (block) => {
+  it.each(['BYEBYE\n', 'D BYE\n'])('is not what %j means', async (block) => {
     const { agent, session, peer } = await ready();
     const response = outcomeOf(session.send(block));
     await agent.hasRead(block);
