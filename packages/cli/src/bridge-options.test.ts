@@ -19,12 +19,13 @@ describe('options of a bridge that runs', () => {
     [{ keys: ['a', 'b'] }, { keys: 'all' }, ['--keys: a,b → all']],
     [{ runtime: 'perl' }, { runtime: 'auto' }, ['--runtime: perl → default']],
     [{ restart: true, sshFromGpg: true }, { restart: false }, ['--restart: yes → default']],
-    [{ sshAuthSock: '/a', home: '/h' }, {}, []],
-    [{ sshAuthSock: '/a' }, { sshAuthSock: '/b' }, ['SSH_AUTH_SOCK: /a → /b']],
-    [{ sshFromGpg: true }, { sshAuthSock: '/b' }, []],
-    [{ ssh: false }, { sshAuthSock: '/b' }, []],
-    [{ gnupgHome: '/a' }, {}, ['GNUPGHOME: /a → default']],
+    // Without GNUPGHOME, GnuPG's own home is meant; without SSH_AUTH_SOCK nothing is said.
+    [{ gnupgHome: '/a', sshAuthSock: '/s' }, {}, ['GNUPGHOME: /a → default']],
     [{ gnupgHome: '/a' }, { gnupgHome: '/b' }, ['GNUPGHOME: /a → /b']],
+    [{ sshAuthSock: '/s', home: '/h' }, {}, []],
+    [{ sshAuthSock: '/s' }, { sshAuthSock: '/t' }, ['SSH_AUTH_SOCK: /s → /t']],
+    [{ sshFromGpg: true }, { sshAuthSock: '/t' }, []],
+    [{ ssh: false }, { sshAuthSock: '/t' }, []],
   ])('%j and then %j', (before, given, expected) => {
     expect(changes(before, given)).toEqual(expected);
   });
