@@ -60,10 +60,13 @@ describe('every use of a private key', () => {
   });
 
   it('that fails or is not allowed is on record, too', async () => {
-    const { record, socket } = await personWithBridge();
+    const { person, target, record, socket } = await personWithBridge();
     const said = await conversation(socket, `SIGKEY ${'0'.repeat(40)}\nSETHASH 8 ${HASH}\nPKSIGN\nBYE\n`);
     expect(said).toMatch(/^ERR \d+ No secret key/m);
     expect(record()).toMatchObject([{ command: 'PKSIGN', outcome: 'error' }]);
+    await person.ok('down', '--all');
+    expect(await person.ok('log', `local:${target.dir}`, '--uses')).toMatch(/PKSIGN key 0+: error/);
+    expect(await person.json('log', `local:${target.dir}`, '--uses')).toEqual(record());
   });
 });
 

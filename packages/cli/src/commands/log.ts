@@ -2,7 +2,8 @@ import { closeSync, fstatSync, openSync, readSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import { type LogLine, olderPart } from '../daemon/log-file.ts';
-import { bridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
+import { type BridgeFiles, bridgeFiles, stateDirectory, useRecordPath } from '../daemon/state-dir.ts';
+import { type RecordedLine, readUseRecord } from '../daemon/use-record-file.ts';
 import { Manager } from '../manager/manager.ts';
 import { shortKey } from '../terminal/format.ts';
 import { styles } from '../terminal/style.ts';
@@ -18,6 +19,8 @@ export async function run(command: ParsedCommand): Promise<number> {
   const path = key && bridgeFiles(stateDirectory(), key).log;
   const { json, follow } = command.flags;
   const count = lineCount(textFlag(command.flags, 'lines'));
+  if (command.flags.uses)
+    return showUses(key && bridgeFiles(stateDirectory(), key), named, count, json === true);
   // Kept until all of them are read: only the last ones may be wanted.
   let held: LogLine[] | undefined = [];
   const write = (line: LogLine) => process.stdout.write(`${json ? JSON.stringify(line) : describe(line)}\n`);
@@ -43,6 +46,27 @@ export async function run(command: ParsedCommand): Promise<number> {
   });
   watcher.close();
   return 0;
+}
+
+/** Shows the record of what private keys were used for. */
+function showUses(
+  files: BridgeFiles | undefined | '',
+  named: NamedBridge,
+  count: number,
+  json: boolean,
+): number {
+  if (!files) throw noBridge(named);
+  const uses = readUseRecord(useRecordPath(files)).slice(-count);
+  if (json) process.stdout.write(`${JSON.stringify(uses)}\n`);
+  else for (const use of uses) process.stdout.write(`${describeUse(use)}\n`);
+  return 0;
+}
+
+function describeUse({ time, session, command, key, outcome, durationMs, count }: RecordedLine): string {
+  const { dim } = styles(process.stdout);
+  const when = dim(time.replace('T', ' ').replace(/\.\d+Z$/, 'Z'));
+  const what = `session ${session}: ${command}${key ? ` key ${shortKey(key)}` : ''}`;
+  return `${when}  ${what}: ${count ? `${count} more in that minute` : `${outcome} after ${durationMs} ms`}`;
 }
 
 /** A bridge that has turned to another container of the same name takes its log along. */

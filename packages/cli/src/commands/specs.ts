@@ -136,11 +136,13 @@ export const COMMANDS = {
       user: USER_OPTION,
       exec: EXEC_OPTION,
       lines: { value: 'N', help: 'the last N lines alone (also -n N)' },
+      uses: { help: 'the record of private-key uses alone, which outlives the bridge and its log' },
       json: { help: 'print the operations as one JSON array, with --follow one object a line' },
     },
     examples: [
       ['gpg-bridge log my-container -f', 'watch signatures as they are made'],
       ['gpg-bridge log my-container -n 20', 'what was asked lately'],
+      ['gpg-bridge log my-container --uses', 'everything that was signed or decrypted'],
     ],
   },
   env: {

@@ -46,7 +46,8 @@ export function notAnswering(files: BridgeFiles, why: string): DaemonStatus | un
 
 /**
  * Kills a daemon that does not answer, and waits until it is gone. False if none can be proven: its words have to name
- * this very PID file, which no two daemons have, and it has to hold the control socket still.
+ * this very PID file, which no two daemons have, or one that it has left since then, and it has to hold the control
+ * socket still.
  */
 export async function killDaemon(files: BridgeFiles): Promise<boolean> {
   const daemon = daemonProcess(files);
