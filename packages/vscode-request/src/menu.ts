@@ -56,7 +56,13 @@ function itemsFor(options: RemoteMenuOptions): Item[] {
   if (kind === 'error') {
     if (error) {
       const cure = cureFor(error, options);
-      first.push({ label: `$(lightbulb) ${cure.label}`, description: t('mends it'), run: cure.run });
+      // The line above the list has room for its beginning alone.
+      first.push({
+        label: `$(lightbulb) ${cure.label}`,
+        description: t('mends it'),
+        detail: error.message,
+        run: cure.run,
+      });
     }
     first.push({
       label: `$(refresh) ${t('Try again')}`,

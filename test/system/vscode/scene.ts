@@ -110,6 +110,14 @@ export class Scene {
     return new Scene(dir, host, remote, server, repository, keys);
   }
 
+  /** Changes a setting of the remote, as an editor of its file would. */
+  async changeRemoteSetting(name: string, value: unknown): Promise<unknown> {
+    const path = join(this.dir, 'user/Machine/settings.json');
+    const settings = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
+    await writeFile(path, JSON.stringify({ ...settings, [name]: value }));
+    return settings[name];
+  }
+
   /** What the hostile extension got as answers; undefined until it has tried everything. */
   hostileReport(): unknown[] | undefined {
     const path = join(this.dir, 'hostile.json');

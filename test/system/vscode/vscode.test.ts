@@ -284,6 +284,17 @@ for (const release of VSCODE_RELEASES) {
       await window.waitForStatus('ready');
     });
 
+    it('says that the remote has no gpg, helps, and is well again when that is mended', async () => {
+      const former = await scene.changeRemoteSetting('gpgBridgeRequest.gpgBinDir', '/nowhere');
+      await window.waitForStatus('error');
+      await window.openMenu();
+      await window.row('Open the Setting of This Remote').waitFor();
+      await photograph('error-remote');
+      await window.escape();
+      await scene.changeRemoteSetting('gpgBridgeRequest.gpgBinDir', former);
+      await window.waitForStatus('ready');
+    });
+
     it('comes back after a crash of the extension host', async () => {
       const socket = await scene.remoteSocket();
       const [owner] = await socketOwners(new DirectOperations(), socket);
