@@ -10,7 +10,11 @@ import { ApiEngine } from './api-engine.ts';
 const EXEC = 'abc';
 
 /** What a real engine does not do when it is asked to: be stuck, talk nonsense, break off. */
-async function oddEngine(answer: RequestListener, onUpgrade?: (socket: Socket) => void): Promise<ApiEngine> {
+async function oddEngine(
+  answer: RequestListener,
+  onUpgrade?: (socket: Socket) => void,
+  answerTimeoutMs = 30_000,
+): Promise<ApiEngine> {
   const socketPath = join(await tempDir(), 's');
   const server = createServer(answer);
   if (onUpgrade) {
@@ -26,7 +30,7 @@ async function oddEngine(answer: RequestListener, onUpgrade?: (socket: Socket) =
     server.closeAllConnections();
     server.close();
   });
-  return new ApiEngine('docker', socketPath, { answerTimeoutMs: 200 });
+  return new ApiEngine('docker', socketPath, { answerTimeoutMs });
 }
 
 /** Answers as an engine that runs a command and has its exit status from the given answers, in turn. */
@@ -40,7 +44,7 @@ function execAnswers(inspections: readonly object[]): RequestListener {
 
 describe('ApiEngine', () => {
   it('does not wait for ever for an engine that is stuck', async () => {
-    const engine = await oddEngine(() => {});
+    const engine = await oddEngine(() => {}, undefined, 200);
     await expect(engine.ping()).rejects.toMatchObject({
       code: 'ENGINE_UNREACHABLE',
       why: 'it did not answer within 0.2 s',
