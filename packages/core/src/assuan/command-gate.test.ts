@@ -161,6 +161,15 @@ describe('a gate', () => {
     expect(sent.ends).toBe(1);
   });
 
+  it('passes nothing that came behind a BYE which was answered', () => {
+    const { sent, client, agent } = gate();
+    client('BYE\nNOP\nRESET\n');
+    agent('OK closing connection\n');
+    expect(sent.agent).toBe('BYE\n');
+    expect(client('NOP\n')).toBe(true);
+    expect(sent.agent).toBe('BYE\n');
+  });
+
   it('reports what had no answer as closed, and BYE as done', () => {
     const one = gate();
     one.client('PKSIGN\nNOP\n');

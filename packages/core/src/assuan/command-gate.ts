@@ -219,9 +219,12 @@ export class CommandGate {
       this.#turn = 'inquiry';
       this.#out.toClient(answer);
     } else {
+      const isOver = last === 'OK' && this.#current?.command === 'BYE';
       const replaced = last === 'greeting' ? undefined : this.#settle(last, argument);
-      this.#turn = 'client';
+      this.#turn = isOver ? 'over' : 'client';
       this.#out.toClient(replaced ?? answer);
+      // The agent closes now, and answers nothing that came behind BYE.
+      if (isOver) this.#early = this.#partial = NOTHING;
     }
     this.#useEarly();
   }
