@@ -59,7 +59,7 @@ describe('gpg-bridge with a local target', () => {
     expect(await person.ok('down', name)).toBe(`There was no bridge to ${name}.\n`);
     expect(await person.ok('status')).toMatch(/^No bridge is up/);
     expect((await readdir(target.dir)).filter((file) => file.startsWith('S.'))).toEqual([]);
-    expect((await person.files()).map((file) => file.replace(/.*\./, ''))).toEqual(['log']);
+    expect((await person.files()).map((file) => file.replace(/.*\./, ''))).toEqual(['log', 'uses']);
   });
 
   it('prints one document with --json, of the shape that is documented', async () => {
