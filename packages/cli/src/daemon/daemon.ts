@@ -109,7 +109,7 @@ export class Daemon {
     this.#predecessor = predecessor;
     this.#log = new LogFile(files.log);
     this.#journal = new Journal((entry) => this.#log.appendLimited(entry));
-    this.#use = { limits: {}, pace: new PromptPace(), record: this.#openRecord() };
+    this.#use = { pace: new PromptPace(), record: this.#openRecord() };
   }
 
   /** Without a record nothing is signed or decrypted; everything else works, and says why. */

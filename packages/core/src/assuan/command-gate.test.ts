@@ -118,19 +118,6 @@ describe('a gate', () => {
     expect(words(operations)).toEqual(['SCD refused', 'NOP ok']);
   });
 
-  it('passes another line where the rules say so, and shows them the one that came', () => {
-    const lines: string[] = [];
-    const { sent, client } = gate({
-      admit(_command, line) {
-        lines.push(line.toString());
-        return { passAs: Buffer.from('HAVEKEY b\n') };
-      },
-    });
-    client('# why\nHAVEKEY a b\r\n');
-    expect(lines).toEqual(['HAVEKEY a b']);
-    expect(sent.agent).toBe('HAVEKEY b\n');
-  });
-
   it('keeps a command back as long as the rules take', async () => {
     let admit = (_admission: Admission) => {};
     const { sent, made, client, agent } = gate({

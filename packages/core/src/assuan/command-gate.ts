@@ -10,15 +10,15 @@ import { usesPrivateKey } from './private-key-commands.ts';
 export interface GateRules {
   /**
    * Asked before a command goes to the agent. An answer is given to the client instead; a promise keeps the
-   * command back until it resolves. `line` is the command without its line end.
+   * command back until it resolves.
    */
-  admit?(command: PendingOperation, line: Buffer): Admission | Promise<Admission>;
+  admit?(command: PendingOperation): Admission | Promise<Admission>;
   /** Told of a command before its answer leaves for the client; an answer returned here takes its place. */
   finished(operation: Operation): Buffer | undefined;
 }
 
-/** What becomes of a command: passed as it is or as another line, or answered in the agent's place. */
-export type Admission = { pass: true } | { passAs: Buffer } | { answer: Buffer };
+/** What becomes of a command: passed, or answered in the agent's place. */
+export type Admission = { pass: true } | { answer: Buffer };
 
 /** It goes to the agent as it is. */
 export const PASS: Admission = { pass: true };
@@ -177,7 +177,7 @@ export class CommandGate {
     const startedAt = this.#now();
     const operation = key === undefined ? { command, startedAt } : { command, key, startedAt };
     this.#current = operation;
-    const admission = this.#rules.admit?.(operation, lastLineOf(block)) ?? PASS;
+    const admission = this.#rules.admit?.(operation) ?? PASS;
     if (!(admission instanceof Promise)) {
       this.#carryOut(operation, block, admission);
       return;
@@ -201,7 +201,7 @@ export class CommandGate {
       return;
     }
     this.#turn = 'agent';
-    this.#out.toAgent('passAs' in admission ? admission.passAs : block);
+    this.#out.toAgent(block);
   }
 
   /** The word that ends a response, if this line does. */
@@ -274,12 +274,6 @@ export class CommandGate {
   #endAgentIfDone(): void {
     if (this.#clientEnded && this.#early.length === 0 && this.#turn !== 'held') this.#out.endAgent();
   }
-}
-
-/** The last line of a block, without its line end. */
-function lastLineOf(block: Buffer): Buffer {
-  const end = block.at(-2) === 0x0d ? block.length - 2 : block.length - 1;
-  return block.subarray(block.lastIndexOf(0x0a, block.length - 2) + 1, end);
 }
 
 function lineTooLong(): BridgeError {

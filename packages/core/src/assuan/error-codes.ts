@@ -14,7 +14,6 @@ const CODE_MASK = 0xffff;
 
 /** The codes that the bridge itself acts on. */
 export const GPG_ERROR = {
-  NO_SECRET_KEY: 17,
   NO_AGENT: 77,
   CANCELED: 99,
   FULLY_CANCELED: 198,
@@ -165,6 +164,7 @@ const TEXTS: Readonly<Record<number, string>> = {
   188: 'Unknown elliptic curve',
   198: 'Operation fully cancelled',
   224: 'Request too long',
+  183: 'Limit reached',
   251: 'Forbidden',
   252: 'Key disabled',
   253: 'Not possible with a card based key',

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { PASS } from '../assuan/command-gate.ts';
+import type { KeyUse } from './key-use-record.ts';
+import { KeyUseRules } from './key-use-rules.ts';
+import { PromptPace } from './prompt-pace.ts';
+
+const sign = { command: 'PKSIGN', key: 'A', startedAt: 1 };
+
+function rules(fails = false) {
+  const begun: KeyUse[] = [];
+  const ended: string[] = [];
+  const pace = new PromptPace();
+  const record = {
+    begin(use: KeyUse) {
+      if (fails) throw new Error('the disk is full');
+      begun.push(use);
+      return { finish: (outcome: string) => void ended.push(outcome) };
+    },
+  };
+  const session = () => new KeyUseRules({ pace, record }, () => {}, 7);
+  return { begun, ended, pace, session };
+}
+
+const finished = { ...sign, outcome: 'ok' as const, durationMs: 1 };
+
+describe('the rules for a session', () => {
+  it('put a use of a private key on record before it begins, and how it ended', () => {
+    const { begun, ended, session } = rules();
+    const one = session();
+    expect(one.admit(sign)).toBe(PASS);
+    expect(begun).toMatchObject([{ command: 'PKSIGN', key: 'A', session: 7 }]);
+    expect(one.finished(finished)).toBeUndefined();
+    expect(ended).toEqual(['ok']);
+  });
+
+  it('let other commands pass without a record, and no passphrase be asked for', () => {
+    const { begun, session } = rules();
+    expect(session().admit({ command: 'HAVEKEY', startedAt: 1 })).toBe(PASS);
+    expect(session().admit({ command: 'GET_PASSPHRASE', startedAt: 1 })).toMatchObject({
+      answer: Buffer.from('ERR 67109115 Forbidden <GPG Agent>\n'),
+    });
+    expect(begun).toEqual([]);
+  });
+
+  it('carry nothing out that can not be recorded', () => {
+    const { session, pace } = rules(true);
+    const answer = session().admit(sign) as { answer: Buffer };
+    expect(answer.answer.toString()).toMatch(/^ERR \d+ .*the disk is full/);
+    expect(pace.enter()).not.toBeInstanceOf(Promise);
+  });
+
+  it('give a turn back whose client has left while it waited', async () => {
+    const { begun, pace, session } = rules();
+    const turns = Array.from({ length: 8 }, () => pace.enter());
+    const one = session();
+    const admitted = one.admit(sign);
+    expect(admitted).toBeInstanceOf(Promise);
+    one.finished({ ...finished, outcome: 'closed' });
+    for (const turn of turns) if (!(turn instanceof Promise)) turn.leave('ok');
+    await admitted;
+    expect(begun).toEqual([]);
+    const again = Array.from({ length: 8 }, () => pace.enter());
+    expect(again.some((turn) => turn instanceof Promise)).toBe(false);
+  });
+});
