@@ -57,7 +57,8 @@ export class BridgeLine implements Line {
     this.#env = { ...place.env, GPG_BRIDGE_STATE_DIR: this.#stateDir };
     const relay = `env GNUPGHOME=${this.home} ${process.execPath} ${join(PROGRAMS, 'relay.mjs')}`;
     this.#names = carried ? ['--exec', relay] : [`local:${this.home}`];
-    this.#flags = flags;
+    const { HELD_SOCKET } = place.env;
+    this.#flags = HELD_SOCKET ? [...flags, `--gpg-socket=${HELD_SOCKET}`] : flags;
   }
 
   static async start(place: Place, { carried = false, flags = [] as readonly string[] } = {}) {
@@ -102,13 +103,15 @@ export class BridgeLine implements Line {
   }
 
   async status(): Promise<{ sessions: { open: number; total: number }; bytes: { toHost: number } }> {
-    return JSON.parse(await this.#run('status', ...this.#names, '--json'))[0];
+    // It ends with 1 while the agent stands still: the bridge does not work then.
+    const args = [PROGRAM, 'status', ...this.#names, '--json'];
+    return JSON.parse((await run(process.execPath, args, { env: this.#env })).stdout.toString())[0];
   }
 
   async end(): Promise<void> {
     await this.#run('down', ...this.#names);
     await this.#settled();
-    const left = (await readdir(this.#stateDir)).filter((name) => !/\.log(\.1)?$/.test(name));
+    const left = (await readdir(this.#stateDir)).filter((name) => !/\.(log(\.1)?|uses)$/.test(name));
     expect(left, 'files in the state directory').toEqual([]);
     const sockets = (await readdir(this.home)).filter((name) => /^(S\.|\.gb|agent\.sock)/.test(name));
     expect(sockets, 'sockets in the target').toEqual([]);

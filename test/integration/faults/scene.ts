@@ -65,8 +65,9 @@ export class Scene {
     return scene;
   }
 
+  /** Bridges are told which socket to use: gpg-agent.conf names the one behind the holder. */
   get env(): NodeJS.ProcessEnv {
-    return this.home.env;
+    return this.heldPath ? { ...this.home.env, HELD_SOCKET: this.heldPath } : this.home.env;
   }
 
   /** A directory for one more line. */
@@ -130,7 +131,7 @@ export class Scene {
         client.tell(before);
         if (phase === 'inquiry') await client.says('INQUIRE');
         else if (before) {
-          await until('bytes', async () => (await line!.status()).bytes.toHost === toHost + before.length);
+          await until('bytes', async () => (await line!.status()).bytes.toHost >= toHost + before.length);
         }
         return client;
       },

@@ -53,7 +53,7 @@ class ContainerLine implements Line {
   async end(): Promise<void> {
     await this.#run('down', this.container.name);
     await this.#settled();
-    const left = (await readdir(this.#stateDir)).filter((name) => !/\.log(\.1)?$/.test(name));
+    const left = (await readdir(this.#stateDir)).filter((name) => !/\.(log(\.1)?|uses)$/.test(name));
     expect(left).toEqual([]);
     expect(await this.container.execOk(['ls', '-A', '/root/.gnupg'])).not.toMatch(/^(S\.|\.gb)/m);
     await this.container.remove();

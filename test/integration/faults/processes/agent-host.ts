@@ -9,7 +9,7 @@ interface Call {
   args: [string, string];
 }
 
-const proxy = new AgentProxy({ env: process.env });
+const proxy = new AgentProxy({ env: process.env, socketPath: process.env.HELD_SOCKET });
 
 /** What another host did with a session is over when that host is. */
 net
