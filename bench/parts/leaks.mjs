@@ -4,7 +4,7 @@ import { residentKiB, tree } from '../processes.mjs';
 import { ratio, table } from '../tables.mjs';
 
 const FIRST = 1_000;
-/** Milliseconds after which whatever goes on after a burst is over: a daemon gives memory back after two to four seconds. */
+/** Milliseconds after which whatever goes on after a burst is over. */
 const SETTLES = 6_000;
 const PATHS = ['proxies', 'proxies-small', 'local-node', 'local-perl', 'local-python'];
 
