@@ -101,6 +101,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
         'log',
         'pid',
         'sock',
+        'uses',
       ]);
       expect(await person.ok('down', name)).toContain('is down');
     });

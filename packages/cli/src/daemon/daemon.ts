@@ -231,6 +231,7 @@ export class Daemon {
     const files = bridgeFiles(directory, key);
     await this.#claim(files);
     this.#log.moveTo(files.log);
+    this.#use.record = this.#openRecord(); // what another container does is another record
     this.#mendPid();
   }
 
