@@ -104,12 +104,12 @@ export function cellsOf(...processes: ProcessName[]): Cell[] {
 export const SITUATIONS: readonly { name: string; means: string }[] = [
   {
     name: 'the state directory is read-only',
-    means: '`up` says so, and what to do. Running bridges go on.',
+    means: '`up` says so, and what to do. Running bridges go on, but sign nothing: it could not be recorded.',
   },
   {
     name: 'the disk of the state directory is full',
     means:
-      '`up` says so, and leaves nothing half-written. A bridge that runs goes on signing; what its log lacks is lost.',
+      '`up` says so, and leaves nothing half-written. A bridge that runs signs nothing until there is room: it could not be recorded.',
   },
   {
     name: 'too many files are open when a bridge is started',

@@ -34,8 +34,12 @@ requireSystem('mount')('when', () => {
       /^gpg-bridge: can't keep state in [^\n]*read-only[^\n]*GPG_BRIDGE_STATE_DIR|writable/,
     );
     expect(status).toBe(1);
-    await first.gpgOk(['--no-autostart', '--clear-sign'], { input: 'hello' });
+    // What can't be recorded is not carried out, and everything else goes on.
+    expect((await first.gpg(['--no-autostart', '--clear-sign'], { input: 'hello' })).stderr).toMatch(
+      /Limit reached/,
+    );
     await runOk('umount', [person.stateDir]);
+    await first.gpgOk(['--no-autostart', '--clear-sign'], { input: 'hello' });
     await person.ok('up', `local:${second.dir}`);
   });
 
@@ -50,8 +54,11 @@ requireSystem('mount')('when', () => {
     expect(stderr).toMatch(/^gpg-bridge: can't keep state in [^\n]*the disk is full[^\n]*\n$/);
     expect(status).toBe(1);
     expect((await readdir(person.stateDir)).filter((name) => !name.endsWith('.log'))).toEqual(before);
-    await first.gpgOk(['--no-autostart', '--clear-sign'], { input: 'hello' });
+    expect((await first.gpg(['--no-autostart', '--clear-sign'], { input: 'hello' })).stderr).toMatch(
+      /Limit reached/,
+    );
     await rm(filling);
+    await first.gpgOk(['--no-autostart', '--clear-sign'], { input: 'hello' });
     await person.ok('up', `local:${second.dir}`);
     await second.gpgOk(['--no-autostart', '--clear-sign'], { input: 'hello' });
   });
