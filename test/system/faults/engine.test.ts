@@ -35,7 +35,8 @@ class ContainerLine implements Line {
 
   async up(): Promise<void> {
     await mkdir(this.#stateDir, { recursive: true, mode: 0o700 });
-    const { sockets } = JSON.parse(await this.#run('up', this.container.name, '--json')) as Up;
+    const held = `--gpg-socket=${this.#env.HELD_SOCKET}`;
+    const { sockets } = JSON.parse(await this.#run('up', this.container.name, '--json', held)) as Up;
     this.path = `/proc/${await this.container.pid()}/root${sockets[0]!.path}`;
   }
 
