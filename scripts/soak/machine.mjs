@@ -102,7 +102,9 @@ export class Machine {
         .filter((name) => /^(S\.|\.gb|agent\.sock)/.test(name))
         .map((name) => join(home, name)),
     );
-    const state = readdirSync(this.env.GPG_BRIDGE_STATE_DIR).filter((name) => !/\.(log(\.1)?|uses)$/.test(name));
+    const state = readdirSync(this.env.GPG_BRIDGE_STATE_DIR).filter(
+      (name) => !/\.(log(\.1)?|uses)$/.test(name),
+    );
     let processes = this.#processes();
     // A daemon has let go of everything a moment before its process ends.
     for (let tries = 0; processes.length > 0 && tries < 100; tries++) {
