@@ -256,5 +256,10 @@ async function explainError(vs: VsCode, error: BridgeError, options: CureOptions
   const side = isFromHost(error) ? 'host' : 'remote';
   const cure = cureFor({ code: toBridgeError(error, '').code, side }, options);
   const pressed = await vs.window.showWarningMessage(`GPG Bridge: ${error.message}`, cure.label);
-  if (pressed === cure.label) await cure.run();
+  if (pressed !== cure.label) return;
+  try {
+    await cure.run();
+  } catch {
+    options.showLog(); // an editor that has no such page: what happened is in the log
+  }
 }
