@@ -49,6 +49,7 @@ export class ScriptedAgent {
     return {
       socket,
       path: 'scripted',
+      socketPath: 'scripted',
       kind: 'unix',
       preamble: Buffer.alloc(0),
       earlyCloseError: (cause) =>

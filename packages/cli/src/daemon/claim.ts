@@ -1,7 +1,8 @@
-import { type BigIntStats, lstatSync, rmSync } from 'node:fs';
+import { lstatSync, rmSync, type Stats } from 'node:fs';
 import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { BoundSocket } from '@gpg-bridge/core/fs/bound-socket';
+import { changeStamp } from '@gpg-bridge/core/fs/socket-identity';
 
 /** A Unix socket that only one process can hold; the kernel lets go of it when that process dies. */
 export interface Claim {
@@ -113,16 +114,10 @@ function answers(path: string): Promise<boolean> {
   });
 }
 
-/** Tells one file at a path from the next: inode numbers are used again soon, change times are not. */
-function changeStamp(path: string): string | undefined {
-  const found = statAt(path);
-  return found && `${found.ino} ${found.ctimeNs}`;
-}
-
 /** What is at a path, if anything can be seen there. */
-function statAt(path: string): BigIntStats | undefined {
+function statAt(path: string): Stats | undefined {
   try {
-    return lstatSync(path, { bigint: true });
+    return lstatSync(path);
   } catch {
     return undefined;
   }

@@ -1,4 +1,4 @@
-import { lstatSync, readFileSync } from 'node:fs';
+import { lstatSync, readFileSync, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 
 /** Tells whether two paths lead to the same socket; device and inode as decimal strings, since they are bigints. */
@@ -26,6 +26,19 @@ export function lstatIdentitySync(path: string): SocketIdentity | undefined {
     return { dev: String(dev), ino: String(ino) };
   } catch {
     return undefined; // its directory may have been removed, replaced by a file, or closed to us
+  }
+}
+
+/**
+ * Tells one file at a path, links followed, from the next: inode numbers are used again soon, change times are not.
+ * Undefined when nothing there can be seen, as with a pipe of Windows.
+ */
+export function changeStamp(path: string): string | undefined {
+  try {
+    const { dev, ino, ctimeNs } = statSync(path, { bigint: true });
+    return `${dev} ${ino} ${ctimeNs}`;
+  } catch {
+    return undefined;
   }
 }
 

@@ -30,6 +30,8 @@ export interface AgentConnection {
   readonly socket: net.Socket;
   /** The socket, socket file or pipe that was asked for. */
   readonly path: string;
+  /** The file whose change means another agent: where a redirect leads, else `path`. */
+  readonly socketPath: string;
   readonly kind: ConnectionKind;
   /** What has to be written before anything else; empty unless the agent wants a nonce. A secret. */
   readonly preamble: Buffer;
@@ -141,7 +143,7 @@ class Attempt {
 
   async #connectPath(path: string, kind: 'unix' | 'pipe'): Promise<AgentConnection | Failure> {
     const socket = this.#createSocket({ path });
-    return (await this.#connected(socket, path)) ?? connection(socket, this.#path, kind, NO_PREAMBLE);
+    return (await this.#connected(socket, path)) ?? connection(socket, this.#path, kind, NO_PREAMBLE, path);
   }
 
   async #connectPort(file: Extract<SocketFile, { nonce: Buffer }>): Promise<AgentConnection | Failure> {
@@ -197,9 +199,10 @@ function connection(
   path: string,
   kind: ConnectionKind,
   preamble: Buffer,
+  socketPath = path,
 ): AgentConnection {
   const closeError = preamble.length > 0 ? nonceRefused : closedEarly;
-  return { socket, path, kind, preamble, earlyCloseError: (cause) => closeError(path, cause) };
+  return { socket, path, socketPath, kind, preamble, earlyCloseError: (cause) => closeError(path, cause) };
 }
 
 function connectOutcome(socket: net.Socket): Promise<'connected' | Error | undefined> {

@@ -135,6 +135,44 @@ test.each(['ended', 'killed'] as const)(
   },
 );
 
+/** An agent that is not restricted at the path of a restricted one: it writes down what it is sent. */
+async function listenUnrestricted(path: string): Promise<{ received: () => string }> {
+  let received = '';
+  const server = net.createServer((peer) => {
+    peer.on('error', () => {}).write('OK Pleased to meet you\n');
+    peer.on('data', (chunk) => {
+      received += chunk.toString('latin1');
+      peer.write('ERR 67108888 False <GPG Agent>\n');
+    });
+  });
+  await rm(path, { force: true });
+  server.listen(path);
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  return { received: () => received };
+}
+
+test.each(['connect', 'open'] as const)(
+  'an agent that was started again is asked anew whether it is restricted (%s)',
+  async (way) => {
+    const gnupg = await home();
+    const { agent } = agentFor({ env: gnupg.env });
+    const use = async () =>
+      way === 'connect' ? (await connect(agent)).socket.destroy() : (await open(agent)).socket.destroy();
+    await use();
+    await use();
+    const path = await gnupg.socket('agent-extra-socket');
+    await end(gnupg, 'ended');
+    const { received } = await listenUnrestricted(path);
+    expect(await failure(use())).toMatchObject({ code: 'AGENT_NOT_RESTRICTED' });
+    expect(received()).toBe('GETINFO restricted\n');
+    // The restricted one is used as soon as it is back.
+    await rm(path);
+    await gnupg.launchAgent();
+    await use();
+  },
+);
+
 function open(agent: HostGpgAgent): Promise<OpenedAgent> {
   return new Promise((resolve, reject) =>
     agent.open({
@@ -387,9 +425,7 @@ test('an agent that was replaced after the check is started again once its nonce
   await connect(agent);
   const stranger = await TcpAgent.start({ nonce: randomBytes(16) });
   await first.writeFile(path, { port: stranger.port });
-  const { socket, preamble, earlyCloseError } = await connect(agent);
-  socket.write(preamble);
-  const error = await failure(ask(socket, [], { timeoutMs: 30_000, earlyCloseError }));
+  const error = await failure(connect(agent));
   expect(error.code).toBe('AGENT_NONCE_REFUSED');
 
   const fresh = join(gpgBinDir, 'fresh');

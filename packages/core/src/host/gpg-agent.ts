@@ -2,7 +2,7 @@ import type { NetConnectOpts, Socket } from 'node:net';
 import { ask } from '../assuan/ask.ts';
 import { GREETING_TIMEOUT_MS } from '../assuan/greeting.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
-import { type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
+import { changeStamp, type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
 import { configuredExtraSocket } from '../gnupg/agent-conf.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
@@ -27,6 +27,9 @@ export interface HostGpgAgentOptions
 /** Failures that mean no agent is there, so that starting one is worth a try. */
 const NO_AGENT_CODES: readonly ErrorCode[] = ['AGENT_SOCKET_MISSING', 'AGENT_UNREACHABLE'];
 
+/** How often a socket that was replaced meanwhile is checked for one connection. */
+const MOST_CHECKS = 5;
+
 /**
  * The host's gpg-agent behind its extra socket. gpg-agent.conf and gpgconf are asked for the path once, and again
  * when no agent listens there any more; an agent that is not running is started.
@@ -40,9 +43,10 @@ export class HostGpgAgent {
   );
   #launching: Promise<void> | undefined;
   readonly #queue = new OpeningQueue((outcome, signal) => this.#openNow(outcome, signal));
-  /** The check before the socket's first use. */
+  /** The check before the first use of the socket, and of every one that an agent makes in its place. */
   readonly #check = new Remembered(() => onceMore(() => this.#checkRestricted()));
-  #checkedPath: string | undefined;
+  /** The socket that was checked; an agent that is started again makes another. */
+  #checked: { path: string; stamp: string | undefined } | undefined;
   /** The checked path if it is a Unix socket: it can be connected to without reading a socket file first. */
   #directPath: string | undefined;
   /** A nonce was refused: the socket file is of an agent that is gone, and its port somebody else's. */
@@ -55,16 +59,28 @@ export class HostGpgAgent {
 
   /** Connects to the extra socket, after a check that it is the restricted one. */
   async connect(): Promise<AgentConnection> {
-    await this.#check.get();
-    const connection = await this.#connect();
-    if (connection.path === this.#checkedPath) {
-      this.#directPath = connection.kind === 'unix' ? connection.path : undefined;
-      return connection;
+    for (let attempt = 1; attempt <= MOST_CHECKS; attempt++) {
+      await this.#check.get();
+      const connection = await this.#connect();
+      if (this.#isChecked(connection)) {
+        this.#directPath = connection.kind === 'unix' ? connection.path : undefined;
+        return connection;
+      }
+      connection.socket.destroy();
+      this.#forgetCheck();
     }
+    throw restartedAgain(await this.socketPath());
+  }
+
+  /** Whether a connection leads to the socket that was checked. Its stamp is taken after the connection was made. */
+  #isChecked({ path, socketPath }: Pick<AgentConnection, 'path' | 'socketPath'>): boolean {
+    return path === this.#checked?.path && changeStamp(socketPath) === this.#checked.stamp;
+  }
+
+  /** The agent was started again, or its socket replaced: what is there now has not been asked yet. */
+  #forgetCheck(): void {
     this.#directPath = undefined;
-    connection.socket.destroy(); // the agent was started again at another path, which is not checked yet
     this.#check.forget();
-    return this.connect();
   }
 
   /**
@@ -81,8 +97,23 @@ export class HostGpgAgent {
     const options = { greetingTimeoutMs, log: this.#log, signal };
     const connect = () => openAgent(() => this.connect(), outcome, options);
     const path = this.#directPath;
-    if (path === undefined) connect();
-    else openSocket(this.#createSocket({ path }), options, outcome, connect);
+    if (path === undefined) {
+      connect();
+      return;
+    }
+    const direct: OpenOutcome = {
+      opened: (agent) => {
+        if (this.#isChecked({ path, socketPath: path })) {
+          outcome.opened(agent);
+          return;
+        }
+        agent.socket.on('error', () => {}).destroy();
+        this.#forgetCheck();
+        connect();
+      },
+      failed: (error) => outcome.failed(error),
+    };
+    openSocket(this.#createSocket({ path }), options, direct, connect);
   }
 
   /** Where the extra socket is. */
@@ -156,19 +187,43 @@ export class HostGpgAgent {
     }
   }
 
+  /** A connection with the stamp of the socket that it was made to: the same before and after. */
+  async #connectStamped(): Promise<{ connection: AgentConnection; stamp: string | undefined }> {
+    let socketPath = await this.socketPath();
+    let before = changeStamp(socketPath);
+    for (let attempt = 1; attempt <= MOST_CHECKS; attempt++) {
+      const connection = await this.#connect();
+      const stamp = changeStamp(connection.socketPath);
+      if (connection.socketPath === socketPath && stamp === before) return { connection, stamp };
+      connection.socket.destroy();
+      ({ socketPath } = connection);
+      before = stamp;
+    }
+    throw restartedAgain(socketPath);
+  }
+
   async #checkRestricted(): Promise<void> {
-    const { socket, path, preamble, earlyCloseError } = await this.#connect();
+    const { connection, stamp } = await this.#connectStamped();
+    const { socket, path, preamble, earlyCloseError } = connection;
     const timeoutMs = this.#options.greetingTimeoutMs ?? GREETING_TIMEOUT_MS;
     try {
       if (preamble.length > 0) socket.write(preamble);
       const { responses } = await ask(socket, ['GETINFO restricted'], { timeoutMs, earlyCloseError });
       if (responses[0]?.word !== 'OK') throw notRestricted(path);
-      this.#checkedPath = path;
+      this.#checked = { path, stamp };
       this.#log(`gpg-agent at ${path} is restricted, as it should be`, 'debug');
     } finally {
       socket.destroy();
     }
   }
+}
+
+function restartedAgain(path: string): BridgeError {
+  return new BridgeError('AGENT_UNREACHABLE', {
+    what: `gpg-agent at ${path} is not used`,
+    why: `its socket was replaced ${MOST_CHECKS} times while it was checked`,
+    fix: 'See what starts gpg-agent again and again, and try again.',
+  });
 }
 
 function missing(path: string, cause: BridgeError): BridgeError {
