@@ -6,20 +6,9 @@ import { join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
+import { talk } from '@gpg-bridge/test-support/talk';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { readUseRecord } from '../../packages/cli/src/daemon/use-record-file.ts';
-
-/** Everything that a socket says until it closes. */
-async function conversation(path: string, text: string): Promise<string> {
-  const socket = net.connect({ path, allowHalfOpen: true });
-  let said = '';
-  socket.setEncoding('latin1').on('data', (bytes: string) => {
-    said += bytes;
-  });
-  socket.end(text);
-  await once(socket, 'end');
-  return said;
-}
 
 async function personWithBridge() {
   const person = await Person.create();
@@ -41,7 +30,7 @@ describe('every use of a private key', () => {
   it('is on record with its key, behind thousands of commands that were sent ahead of it', async () => {
     const { keygrip, record, socket, target } = await personWithBridge();
     const ahead = 'NOP\nRESET\n'.repeat(2_100);
-    const said = await conversation(socket, `${ahead}SIGKEY ${keygrip}\nSETHASH 8 ${HASH}\nPKSIGN\nBYE\n`);
+    const said = await talk(socket, `${ahead}SIGKEY ${keygrip}\nSETHASH 8 ${HASH}\nPKSIGN\nBYE\n`);
     expect(said).toMatch(/^D \(7:sig-val/m);
     expect(record()).toMatchObject([
       { target: `local:${target.dir}`, command: 'PKSIGN', key: keygrip, outcome: 'ok' },
@@ -50,18 +39,18 @@ describe('every use of a private key', () => {
 
   it('stays on record whatever else is asked', async () => {
     const { keygrip, record, socket } = await personWithBridge();
-    await conversation(socket, `sigkey ${keygrip}\nsethash 8 ${HASH}\npksign\nBYE\n`);
+    await talk(socket, `sigkey ${keygrip}\nsethash 8 ${HASH}\npksign\nBYE\n`);
     const [first] = record();
     expect(first).toMatchObject({ command: 'PKSIGN', outcome: 'ok' });
     for (let round = 0; round < 2; round++) {
-      await conversation(socket, `${Array.from({ length: 10_000 }, (_, n) => `JUNK${n}`).join('\n')}\nBYE\n`);
+      await talk(socket, `${Array.from({ length: 10_000 }, (_, n) => `JUNK${n}`).join('\n')}\nBYE\n`);
     }
     expect(record()).toEqual([first]);
   });
 
   it('that fails or is not allowed is on record, too', async () => {
     const { person, target, record, socket } = await personWithBridge();
-    const said = await conversation(socket, `SIGKEY ${'0'.repeat(40)}\nSETHASH 8 ${HASH}\nPKSIGN\nBYE\n`);
+    const said = await talk(socket, `SIGKEY ${'0'.repeat(40)}\nSETHASH 8 ${HASH}\nPKSIGN\nBYE\n`);
     expect(said).toMatch(/^ERR \d+ No secret key/m);
     expect(record()).toMatchObject([{ command: 'PKSIGN', outcome: 'error' }]);
     await person.ok('down', '--all');
@@ -73,7 +62,7 @@ describe('every use of a private key', () => {
 describe('a target', () => {
   it('can not have a passphrase asked for in its own words', async () => {
     const { socket } = await personWithBridge();
-    const said = await conversation(socket, 'GET_PASSPHRASE X X Prompt Give+me+your+password\nBYE\n');
+    const said = await talk(socket, 'GET_PASSPHRASE X X Prompt Give+me+your+password\nBYE\n');
     expect(said).toMatch(/^ERR 67109115 Forbidden <GPG Agent>/m);
   });
 
@@ -110,7 +99,7 @@ describe('a target', () => {
     await expect
       .poll(() => readdirSync(`/proc/${status!.pid}/fd`).length, { timeout: 10_000 })
       .toBeLessThan(60);
-    expect(await conversation(socket, 'GETINFO version\nBYE\n')).toMatch(/^D 2\./m);
+    expect(await talk(socket, 'GETINFO version\nBYE\n')).toMatch(/^D 2\./m);
   });
 });
 

@@ -14,6 +14,10 @@ describe('options of a bridge that runs', () => {
     [{}, { keys: 'pairs', runtime: 'auto', sshKeys: [], restart: false, sshFromGpg: false }, []],
     [{}, { takeover: true }, []],
     [{ sshKeys: ['a'] }, { sshKeys: ['b', 'c'] }, ['--ssh-key: a → b,c']],
+    [{ gpgKeys: ['a'] }, { gpgKeys: [] }, ['--gpg-key: a → default']],
+    [{}, { decrypt: true, allowPassphrase: false, gpgKeys: [] }, []],
+    [{ decrypt: false }, {}, []],
+    [{ decrypt: false }, { decrypt: true }, ['--decrypt: no → default']],
     [{ sshKeys: ['a'] }, { sshKeys: [] }, ['--ssh-key: a → default']],
     [{ gpg: false }, { gpg: true }, ['--gpg: no → yes']],
     [{ keys: ['a', 'b'] }, { keys: 'all' }, ['--keys: a,b → all']],
@@ -33,6 +37,11 @@ describe('options of a bridge that runs', () => {
     expect(() => checkOptions({ gpg: false, ssh: false })).toThrow('nothing is left');
     expect(() => checkOptions({ ssh: false, sshKeys: ['a'] })).toThrow('--ssh-key and --no-ssh');
     expect(() => checkOptions({ ssh: false, sshFromGpg: true })).toThrow('--ssh-from-gpg and --no-ssh');
+    expect(() => checkOptions({ gpg: false, gpgKeys: ['a'] })).toThrow('--gpg-key and --no-gpg');
+    expect(() => checkOptions({ gpg: false, decrypt: false })).toThrow('--no-decrypt and --no-gpg');
+    expect(() => checkOptions({ gpg: false, allowPassphrase: true })).toThrow(
+      '--allow-passphrase and --no-gpg',
+    );
     checkOptions({ ssh: false, sshKeys: [] });
   });
 });

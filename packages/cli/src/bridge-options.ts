@@ -17,6 +17,12 @@ export interface BridgeOptions {
   /** Narrows the SSH keys that are offered, by fingerprint or comment; empty: all of them. */
   sshKeys?: string[];
   sshFromGpg?: boolean;
+  /** Narrows the private GPG keys that can be used, by whatever gpg calls a key; empty: all of them. */
+  gpgKeys?: string[];
+  /** Whether GPG keys may decrypt; they may unless it is false. */
+  decrypt?: boolean;
+  /** Whether the target may have a passphrase asked for in its own words. */
+  allowPassphrase?: boolean;
   /** gpg-agent's restricted socket, where neither gpgconf nor gpg-agent.conf tells it. */
   gpgSocket?: string;
   /** GNUPGHOME of the host's agent and keys; GnuPG's own place if absent. */
@@ -49,6 +55,9 @@ const VARIABLES: Readonly<Record<string, string>> = {
   gnupgHome: 'GNUPGHOME',
   sshAuthSock: 'SSH_AUTH_SOCK',
 };
+
+/** Options that can be given several times, and are named after one of what they list. */
+const LISTS: Readonly<Record<string, string>> = { sshKeys: 'ssh-key', gpgKeys: 'gpg-key' };
 
 /**
  * The options of a bridge to which a person says more: what was said before holds until it is changed by name. An
@@ -89,6 +98,7 @@ function comparable(options: BridgeOptions): Map<string, string> {
 function isDefault(name: string, value: unknown): boolean {
   if (name === 'keys') return value === 'pairs';
   if (name === 'runtime') return value === 'auto';
+  if (name === 'decrypt') return value === true;
   if (Array.isArray(value)) return value.length === 0;
   return value === false && name !== 'gpg' && name !== 'ssh';
 }
@@ -96,7 +106,12 @@ function isDefault(name: string, value: unknown): boolean {
 function optionName(name: string): string {
   if (VARIABLES[name]) return VARIABLES[name];
   const words = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  return `--${name === 'sshKeys' ? 'ssh-key' : words}`;
+  return `--${LISTS[name] ?? words}`;
+}
+
+/** Whether the options ask for the gpg-agent without saying so. */
+export function isGpgImplied({ gpgKeys = [] }: BridgeOptions): boolean {
+  return gpgKeys.length > 0;
 }
 
 /** Whether the options ask for the ssh-agent without saying so. */
@@ -105,8 +120,14 @@ export function isSshImplied({ sshFromGpg, sshKeys = [] }: BridgeOptions): boole
 }
 
 /** Throws for options that exclude each other. */
-export function checkOptions({ gpg, ssh, sshKeys = [], sshFromGpg }: BridgeOptions): void {
+export function checkOptions(options: BridgeOptions): void {
+  const { gpg, ssh, sshKeys = [], sshFromGpg, gpgKeys = [], decrypt, allowPassphrase } = options;
   if (gpg === false && ssh === false) throw conflict('with --no-gpg and --no-ssh nothing is left to bridge');
+  if (gpg === false) {
+    if (gpgKeys.length > 0) throw conflict('--gpg-key and --no-gpg exclude each other');
+    if (decrypt === false) throw conflict('--no-decrypt and --no-gpg exclude each other');
+    if (allowPassphrase) throw conflict('--allow-passphrase and --no-gpg exclude each other');
+  }
   if (ssh !== false) return;
   if (sshKeys.length > 0) throw conflict('--ssh-key and --no-ssh exclude each other');
   if (sshFromGpg) throw conflict('--ssh-from-gpg and --no-ssh exclude each other');
@@ -131,6 +152,9 @@ export function bridgeWords(options: BridgeOptions): string[] {
   if (options.keys !== undefined) words.push(`--keys=${[options.keys].flat().join(',')}`);
   for (const key of options.sshKeys ?? []) words.push(`--ssh-key=${key}`);
   if (options.sshFromGpg) words.push('--ssh-from-gpg');
+  for (const key of options.gpgKeys ?? []) words.push(`--gpg-key=${key}`);
+  if (options.decrypt === false) words.push('--no-decrypt');
+  if (options.allowPassphrase) words.push('--allow-passphrase');
   if (options.gpgSocket !== undefined) words.push(`--gpg-socket=${options.gpgSocket}`);
   if (options.runtime !== undefined) words.push(`--runtime=${options.runtime}`);
   if (options.takeover) words.push('--takeover');

@@ -31,7 +31,11 @@ const ERROR_CODES = {
   SSH_KEY_UNKNOWN: { exit: 1 },
   SSH_PROTOCOL: { exit: 1 },
   NO_HOST_AGENT: { exit: 4 },
+  GPG_KEY_UNKNOWN: { exit: 1 },
   RECORD_FULL: { exit: 1 },
+  NOT_CONFIRMED: { exit: 1 },
+  PAUSED: { exit: 1 },
+  TIME_OVER: { exit: 1 },
   KEY_EXPORT_FAILED: { exit: 1 },
   // sessions
   SESSION_UNKNOWN: { exit: 1 },

@@ -33,10 +33,14 @@ export class ScriptedPinentry {
     return pinentry;
   }
 
+  /** Where it is. */
+  get program(): string {
+    return join(this.dir, 'pinentry');
+  }
+
   /** For gpg-agent.conf: this program, asked every time, for keys whose protection takes no time. */
   get agentConf(): string {
-    const program = join(this.dir, 'pinentry');
-    return `pinentry-program ${program}\ndefault-cache-ttl 0\nmax-cache-ttl 0\ns2k-count 65536\n`;
+    return `pinentry-program ${this.program}\ndefault-cache-ttl 0\nmax-cache-ttl 0\ns2k-count 65536\n`;
   }
 
   /** The person types this. */

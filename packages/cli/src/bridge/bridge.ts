@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { ofKernel, type SocketIdentity, sameIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
-import { type TargetUse, unrecordedUse } from '@gpg-bridge/core/host/key-use-rules';
+import { type TargetUse, unrecordedUse } from '@gpg-bridge/core/host/key-use-attempt';
 import { exportPublicKeys } from '@gpg-bridge/core/host/public-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';

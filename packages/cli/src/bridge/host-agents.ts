@@ -1,10 +1,11 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
+import { resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
-import { type BridgeOptions, isSshImplied } from '../bridge-options.ts';
+import { type BridgeOptions, isGpgImplied, isSshImplied } from '../bridge-options.ts';
 
 /** The host's agents; one that is absent is not bridged. */
 export interface HostAgents {
@@ -17,6 +18,8 @@ export interface HostAgents {
 /** The agents that answer, and what to tell the person about the others. */
 export interface FoundAgents {
   agents: HostAgents;
+  /** The only GPG keys that can be used, by their keygrips; absent: all of them. */
+  gpgKeys?: ReadonlySet<string>;
   warnings: string[];
   /** Those that were wanted and not found. */
   missing: SocketType[];
@@ -33,7 +36,7 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
   const gpg = new HostGpgAgent({ log, socketPath: options.gpgSocket });
   const ssh = new HostSshAgent({ log, fromGpg: options.sshFromGpg ?? false });
   await Promise.all([
-    tryAgent(gpg, options.gpg, (agent) => (agents.gpg = agent)),
+    tryAgent(gpg, options.gpg ?? (isGpgImplied(options) || undefined), (agent) => (agents.gpg = agent)),
     // --ssh-from-gpg and --ssh-key ask for the ssh-agent, as --ssh does.
     tryAgent(ssh, options.ssh ?? (isSshImplied(options) || undefined), (agent) => (agents.ssh = agent)),
   ]);
@@ -45,7 +48,8 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
   if (agents.ssh && options.sshKeys?.length) {
     agents.sshKeys = await resolveSshKeys(agents.ssh, options.sshKeys);
   }
-  if (agents.gpg || agents.ssh) return { agents, warnings, missing };
+  const gpgKeys = agents.gpg && options.gpgKeys?.length ? await resolveGpgKeys(options.gpgKeys) : undefined;
+  if (agents.gpg || agents.ssh) return { agents, warnings, missing, ...(gpgKeys ? { gpgKeys } : {}) };
   throw new BridgeError('NO_HOST_AGENT', {
     what: 'there is nothing to bridge',
     why: warnings.join('; ') || 'both agents were left out',

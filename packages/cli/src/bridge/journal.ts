@@ -1,6 +1,6 @@
 import { describeError, failureKind } from '@gpg-bridge/core/assuan/error-codes';
 import type { Operation, PendingOperation } from '@gpg-bridge/core/assuan/operation';
-import { PERSON_WAITS_AFTER_MS, usesPrivateKey } from '@gpg-bridge/core/assuan/private-key-commands';
+import { isKeyUse, PERSON_WAITS_AFTER_MS } from '@gpg-bridge/core/assuan/private-key-commands';
 
 /** One thing that was asked of the host's keys. */
 export interface JournalEntry {
@@ -119,7 +119,7 @@ export class Journal {
   }
 }
 
-/** Whether an agent may ask a person for it: gpg-agent for a private key, ssh-agent for a signature. */
+/** Whether a person may be asked about it: for a use of a key of gpg-agent's, or a signature of ssh-agent's. */
 function mayAskPerson({ command }: PendingOperation): boolean {
-  return usesPrivateKey(command) || command === 'sign';
+  return isKeyUse(command) || command === 'sign';
 }

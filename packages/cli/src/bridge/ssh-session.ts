@@ -1,11 +1,15 @@
-import { toBridgeError } from '@gpg-bridge/core/errors';
-import type { TargetUse } from '@gpg-bridge/core/host/key-use-rules';
-import type { Turn } from '@gpg-bridge/core/host/prompt-pace';
+import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import { KeyUseAttempt, type TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import type { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
-import { type Passed, type SignTurn, SshAgentFilter, type SshOperation } from '@gpg-bridge/core/ssh/filter';
+import {
+  type Passed,
+  type PendingSshOperation,
+  type SignAttempt,
+  SshAgentFilter,
+} from '@gpg-bridge/core/ssh/filter';
 import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
 
@@ -43,7 +47,7 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
     const filter = new SshAgentFilter({
       ...(service.keys ? { keys: service.keys } : {}),
       onOperation: (operation) => journal.operation(stream.id, operation),
-      beginSign: (operation) => beginSign(operation, stream.id, service),
+      attemptSign: (operation) => signAttempt(operation, stream.id, service),
       later: (passed) => outlets && pass(passed, outlets),
     });
     journal.begin(filter);
@@ -74,31 +78,28 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
   }
 }
 
-/** Puts a signature on record when its turn has come; undefined if it can't be. */
-function beginSign(
-  operation: Pick<SshOperation, 'command' | 'key' | 'startedAt'>,
+/** A signature that is recorded, paced and confirmed; ssh is told no reason, so the log is. */
+function signAttempt(
+  { command, key, startedAt: time }: PendingSshOperation,
   session: number,
   { use, log }: SshService,
-): SignTurn | undefined | Promise<SignTurn | undefined> {
-  const begin = (turn: Turn): SignTurn | undefined => {
-    const { command, key, startedAt } = operation;
-    try {
-      const recorded = use.record.begin({ time: startedAt, session, command, key });
-      return {
-        finish(outcome, durationMs) {
-          // ssh-agent does not tell a cancel from another failure.
-          turn.leave(outcome === 'ok' ? 'ok' : outcome === 'error' ? 'cancelled' : 'other');
-          recorded.finish(outcome, durationMs);
-        },
-      };
-    } catch (error) {
-      turn.leave('other');
-      log(toBridgeError(error, "the use of the key can't be recorded").message, 'error');
-      return undefined;
-    }
+): SignAttempt {
+  const attempt = new KeyUseAttempt(use, { time, session, command, key });
+  const passes = (refusal: BridgeError | undefined): boolean => {
+    if (refusal) log(refusal.message, 'warn');
+    return refusal === undefined;
   };
-  const turn = use.pace.enter();
-  return turn instanceof Promise ? turn.then(begin) : begin(turn);
+  return {
+    begin() {
+      const refusal = attempt.begin();
+      return refusal instanceof Promise ? refusal.then(passes) : passes(refusal);
+    },
+    finish(outcome, durationMs) {
+      // ssh-agent does not tell a cancel from another failure.
+      const pace = outcome === 'ok' ? 'ok' : outcome === 'error' ? 'cancelled' : 'other';
+      return passes(attempt.finish(outcome, durationMs, pace));
+    },
+  };
 }
 
 function pass({ toAgent, toClient }: Passed, out: Outlets): void {

@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
 import type { Runtime } from '@gpg-bridge/socket-server';
 import type { BridgeOptions } from '../bridge-options.ts';
+import { namesOrAll, sshKeyNames } from './key-names.ts';
 import { usage } from './parse.ts';
 import type { CommandName, ParsedCommand } from './specs.ts';
-import { sshKeyNames } from './ssh-key-names.ts';
 
 type Flags = ParsedCommand['flags'];
 
@@ -29,6 +29,12 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   if (Array.isArray(sshKeys) && sshKeys.length > 0)
     options.sshKeys = command === 'up' ? sshKeyNames(command, sshKeys) : sshKeys;
   if (sshFromGpg !== undefined) options.sshFromGpg = sshFromGpg;
+  const gpgKeys = flags['gpg-key'];
+  if (Array.isArray(gpgKeys)) options.gpgKeys = namesOrAll(command, 'gpg-key', gpgKeys);
+  const decrypt = yesOrNo(command, flags, 'decrypt');
+  if (decrypt !== undefined) options.decrypt = decrypt;
+  const allowPassphrase = yesOrNo(command, flags, 'allow-passphrase');
+  if (allowPassphrase !== undefined) options.allowPassphrase = allowPassphrase;
   const gpgSocket = textFlag(flags, 'gpg-socket');
   if (gpgSocket !== undefined) options.gpgSocket = resolve(gpgSocket);
   if (textFlag(flags, 'runtime') !== undefined) options.runtime = textFlag(flags, 'runtime') as Runtime;

@@ -57,6 +57,17 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
     many: true,
     help: 'offer only this SSH key: fingerprint, comment, .pub file, or all; repeatable',
   },
+  'gpg-key': {
+    value: 'KEY',
+    many: true,
+    help: 'offer only this GPG key: user ID, fingerprint, keygrip, or all; repeatable',
+  },
+  'no-decrypt': { help: 'let GPG keys sign and not decrypt' },
+  decrypt: { help: 'let them decrypt again' },
+  'allow-passphrase': {
+    help: 'let the target ask you for a passphrase in its own words, and get it',
+  },
+  'no-allow-passphrase': { help: 'refuse that again' },
   'gpg-socket': {
     value: 'PATH',
     help: "gpg-agent's extra socket, if neither gpgconf nor gpg-agent.conf tells it",

@@ -3,15 +3,21 @@ import { type FSWatcher, rmSync, watch, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
+import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import type { KeyUseRecord } from '@gpg-bridge/core/host/key-use-record';
-import type { TargetUse } from '@gpg-bridge/core/host/key-use-rules';
 import { PromptPace } from '@gpg-bridge/core/host/prompt-pace';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
 import { Journal } from '../bridge/journal.ts';
-import { type BridgeOptions, isSshImplied, mergedOptions, optionChanges } from '../bridge-options.ts';
+import {
+  type BridgeOptions,
+  isGpgImplied,
+  isSshImplied,
+  mergedOptions,
+  optionChanges,
+} from '../bridge-options.ts';
 import { inHome } from '../targets/home.ts';
 import { locateTarget, resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
@@ -245,6 +251,11 @@ export class Daemon {
     const agents = findHostAgents(this.#options, this.#say).then((found) => {
       this.#agentWarnings = found.warnings;
       this.#missing = found.missing;
+      this.#use.grant = {
+        keygrips: found.gpgKeys,
+        decrypt: this.#options.decrypt,
+        passphrase: this.#options.allowPassphrase,
+      };
       return found.agents;
     });
     const bridge = await Bridge.start({
@@ -506,7 +517,7 @@ export class Daemon {
 
 /** The sockets that a person asked for by name: without one of them the bridge fails. */
 function requiredSockets(options: BridgeOptions): SocketType[] {
-  const { gpg, ssh = isSshImplied(options) } = options;
+  const { gpg = isGpgImplied(options), ssh = isSshImplied(options) } = options;
   return [...(gpg ? ['gpg-agent' as const] : []), ...(ssh ? ['ssh-agent' as const] : [])];
 }
 

@@ -118,6 +118,26 @@ describe('a gate', () => {
     expect(words(operations)).toEqual(['SCD refused', 'NOP ok']);
   });
 
+  it('sends what the rules put in the place of a command, and changes an answer that ends in OK', () => {
+    const instead = Buffer.from('HAVEKEY B\n');
+    const { sent, operations, client, agent } = gate({
+      admit: ({ command }): Admission =>
+        command === 'HAVEKEY'
+          ? { pass: true, instead, edit: (answer) => Buffer.from(answer.toString().replace('secret', '')) }
+          : PASS,
+    });
+    client('# comment\nHAVEKEY A\nHAVEKEY A\nNOP\n');
+    expect(sent.agent).toBe('HAVEKEY B\n');
+    agent('D a se');
+    expect(sent.client).toBe('OK hello\n');
+    agent('cret\nOK\n');
+    expect(sent.client).toBe('OK hello\nD a \nOK\n');
+    agent('ERR 1 secret\n');
+    agent('OK secret\n');
+    expect(sent.client).toBe('OK hello\nD a \nOK\nERR 1 secret\nOK secret\n');
+    expect(words(operations)).toEqual(['HAVEKEY ok', 'HAVEKEY error', 'NOP ok']);
+  });
+
   it('keeps a command back as long as the rules take', async () => {
     let admit = (_admission: Admission) => {};
     const { sent, made, client, agent } = gate({

@@ -4,21 +4,30 @@ import { isCancellation } from './error-codes.ts';
 import { LineHead } from './line-head.ts';
 import type { Operation, Outcome, PendingOperation } from './operation.ts';
 import { chosenBy, commandWord, keyNamedIn, NAMES_KEY_LENGTH, namesKey } from './operation.ts';
-import { usesPrivateKey } from './private-key-commands.ts';
+import { isKeyUse, usesPrivateKey } from './private-key-commands.ts';
 
 /** What decides about commands, and is told what became of them. */
 export interface GateRules {
   /**
    * Asked before a command goes to the agent. An answer is given to the client instead; a promise keeps the
-   * command back until it resolves.
+   * command back until it resolves. `block` is the command's line with the comments before it, during the call.
    */
-  admit?(command: PendingOperation): Admission | Promise<Admission>;
+  admit?(command: PendingOperation, block: Buffer): Admission | Promise<Admission>;
   /** Told of a command before its answer leaves for the client; an answer returned here takes its place. */
   finished(operation: Operation): Buffer | undefined;
 }
 
-/** What becomes of a command: passed, or answered in the agent's place. */
-export type Admission = { pass: true } | { answer: Buffer };
+/** What becomes of a command: passed, as it is or as something else, or answered in the agent's place. */
+export type Admission = Passage | { answer: Buffer };
+
+/** How a command goes to the agent. */
+export interface Passage {
+  pass: true;
+  /** Sent in its place. */
+  instead?: Buffer;
+  /** Makes what the client gets of an answer that ends in OK, which is kept until it is complete. */
+  edit?: ((answer: Buffer) => Buffer) | undefined;
+}
 
 /** It goes to the agent as it is. */
 export const PASS: Admission = { pass: true };
@@ -43,7 +52,7 @@ const NOTHING = Buffer.alloc(0);
 /**
  * Stands between a client and gpg-agent on the host: gives the agent one command at a time, so that the command
  * that the agent is answering is known at every moment, whatever a client sends ahead. Bytes are passed on as they
- * are; the answer to a command that uses a private key leaves in one piece, after the rules were told of it.
+ * are, unless the rules say otherwise; the answer to a use of a key leaves in one piece, after the rules were told.
  */
 export class CommandGate {
   readonly #rules: GateRules;
@@ -60,8 +69,9 @@ export class CommandGate {
   #partial = NOTHING;
   /** Bytes of the client whose turn has not come. */
   #early = NOTHING;
-  /** The part of a private-key command's answer that has come. */
+  /** The part of an answer that has come and has to leave in one piece. */
   #withheld: Buffer[] = [];
+  #edit: Passage['edit'];
   #clientEnded = false;
 
   constructor(rules: GateRules, out: GateOutlets, { now = Date.now }: { now?: () => number } = {}) {
@@ -177,7 +187,7 @@ export class CommandGate {
     const startedAt = this.#now();
     const operation = key === undefined ? { command, startedAt } : { command, key, startedAt };
     this.#current = operation;
-    const admission = this.#rules.admit?.(operation) ?? PASS;
+    const admission = this.#rules.admit?.(operation, block) ?? PASS;
     if (!(admission instanceof Promise)) {
       this.#carryOut(operation, block, admission);
       return;
@@ -201,7 +211,8 @@ export class CommandGate {
       return;
     }
     this.#turn = 'agent';
-    this.#out.toAgent(block);
+    this.#edit = admission.edit;
+    this.#out.toAgent(admission.instead ?? block);
   }
 
   /** The word that ends a response, if this line does. */
@@ -214,7 +225,8 @@ export class CommandGate {
   }
 
   #answered(last: 'greeting' | 'OK' | 'ERR' | 'INQUIRE', bytes: Buffer, argument: string): void {
-    const answer = this.#withheld.length > 0 ? Buffer.concat([...this.#withheld.splice(0), bytes]) : bytes;
+    const whole = this.#withheld.length > 0 ? Buffer.concat([...this.#withheld.splice(0), bytes]) : bytes;
+    const answer = this.#edit && last === 'OK' ? this.#edit(whole) : whole;
     if (last === 'INQUIRE') {
       this.#turn = 'inquiry';
       this.#out.toClient(answer);
@@ -230,7 +242,7 @@ export class CommandGate {
   }
 
   #passAnswer(bytes: Buffer): void {
-    if (this.#turn === 'agent' && this.#current && usesPrivateKey(this.#current.command)) {
+    if (this.#turn === 'agent' && this.#current && (this.#edit || isKeyUse(this.#current.command))) {
       this.#withheld.push(Buffer.from(bytes));
     } else {
       this.#out.toClient(bytes);

@@ -14,8 +14,12 @@ const CODE_MASK = 0xffff;
 
 /** The codes that the bridge itself acts on. */
 export const GPG_ERROR = {
+  NO_SECKEY: 17,
+  NOT_FOUND: 27,
   NO_AGENT: 77,
   CANCELED: 99,
+  NOT_CONFIRMED: 114,
+  NOT_OPERATIONAL: 176,
   FULLY_CANCELED: 198,
   ASSUAN_CANCELED: 277,
   LIMIT_REACHED: 183,
@@ -159,6 +163,7 @@ const TEXTS: Readonly<Record<number, string>> = {
   125: 'Wrong key usage',
   131: 'Conditions of use not satisfied',
   174: 'Unknown option',
+  176: 'Not operational',
   177: 'No passphrase given',
   178: 'No PIN given',
   188: 'Unknown elliptic curve',

@@ -4,6 +4,8 @@ import type { KeyUse } from './key-use-record.ts';
 import { KeyUseRules } from './key-use-rules.ts';
 import { PromptPace } from './prompt-pace.ts';
 
+/** Its line, which matters for few commands. */
+const LINE = Buffer.from('PKSIGN\n');
 const sign = { command: 'PKSIGN', key: 'A', startedAt: 1 };
 
 function rules(fails = false) {
@@ -27,7 +29,7 @@ describe('the rules for a session', () => {
   it('put a use of a private key on record before it begins, and how it ended', () => {
     const { begun, ended, session } = rules();
     const one = session();
-    expect(one.admit(sign)).toBe(PASS);
+    expect(one.admit(sign, LINE)).toBe(PASS);
     expect(begun).toMatchObject([{ command: 'PKSIGN', key: 'A', session: 7 }]);
     expect(one.finished(finished)).toBeUndefined();
     expect(ended).toEqual(['ok']);
@@ -35,8 +37,8 @@ describe('the rules for a session', () => {
 
   it('let other commands pass without a record, and no passphrase be asked for', () => {
     const { begun, session } = rules();
-    expect(session().admit({ command: 'HAVEKEY', startedAt: 1 })).toBe(PASS);
-    expect(session().admit({ command: 'GET_PASSPHRASE', startedAt: 1 })).toMatchObject({
+    expect(session().admit({ command: 'HAVEKEY', startedAt: 1 }, LINE)).toBe(PASS);
+    expect(session().admit({ command: 'GET_PASSPHRASE', startedAt: 1 }, LINE)).toMatchObject({
       answer: Buffer.from('ERR 67109115 Forbidden <GPG Agent>\n'),
     });
     expect(begun).toEqual([]);
@@ -44,7 +46,7 @@ describe('the rules for a session', () => {
 
   it('carry nothing out that can not be recorded', () => {
     const { session, pace } = rules(true);
-    const answer = session().admit(sign) as { answer: Buffer };
+    const answer = session().admit(sign, LINE) as { answer: Buffer };
     expect(answer.answer.toString()).toMatch(/^ERR \d+ .*the disk is full/);
     expect(pace.enter()).not.toBeInstanceOf(Promise);
   });
@@ -53,7 +55,7 @@ describe('the rules for a session', () => {
     const { begun, pace, session } = rules();
     const turns = Array.from({ length: 8 }, () => pace.enter());
     const one = session();
-    const admitted = one.admit(sign);
+    const admitted = one.admit(sign, LINE);
     expect(admitted).toBeInstanceOf(Promise);
     one.finished({ ...finished, outcome: 'closed' });
     for (const turn of turns) if (!(turn instanceof Promise)) turn.leave('ok');

@@ -1,8 +1,8 @@
 import { BridgeError } from '../errors.ts';
 import type { KeyFilter } from '../gnupg/key-filter.ts';
-import { type ListedKey, parseKeyListing } from '../gnupg/key-listing.ts';
-import { findProgram, type GnupgOptions } from '../gnupg/programs.ts';
-import { describeFailure, type ProgramResult, runProgram } from '../process/run-program.ts';
+import type { GnupgOptions } from '../gnupg/programs.ts';
+import { type Gpg, gpgRunner, isKeyName, secretKeys, wholeAddress } from '../gnupg/run-gpg.ts';
+import { describeFailure } from '../process/run-program.ts';
 
 /** Public keys for a target's keyring. */
 export interface PublicKeys {
@@ -13,19 +13,14 @@ export interface PublicKeys {
   count: number;
 }
 
-const MAX_EXPORT = 64 * 1024 * 1024;
-/** gpg reports each exported key on its own line. */
-const MAX_STATUS = 16 * 1024 * 1024;
-const TIMEOUT_MS = 60_000;
 /** Names per run of gpg: a Windows command line has room for 32,767 characters. */
 const NAMES_PER_RUN = 200;
-const LONGEST_NAME = 256;
 
 /** Exports the host's public keys that `filter` asks for. */
 export async function exportPublicKeys(filter: KeyFilter, options: GnupgOptions = {}): Promise<PublicKeys> {
   if (filter === 'none') return { keys: Buffer.alloc(0), trust: [], count: 0 };
-  const gpg = await gpgRunner(options);
-  const secret = await secretKeys(gpg);
+  const gpg = await gpgRunner(options, exportFailed);
+  const secret = await secretKeys(gpg, exportFailed);
   const names =
     filter === 'pairs'
       ? secret.map(({ fingerprint }) => fingerprint)
@@ -52,37 +47,9 @@ export async function exportPublicKeys(filter: KeyFilter, options: GnupgOptions 
   return { keys: Buffer.concat(chunks), trust, count: exported.size };
 }
 
-type Gpg = (args: readonly string[]) => Promise<ProgramResult>;
-
-async function gpgRunner(options: GnupgOptions): Promise<Gpg> {
-  const program = await findProgram('gpg', options);
-  const limits = { timeoutMs: TIMEOUT_MS, maxOutput: MAX_EXPORT, maxStderr: MAX_STATUS };
-  return async (args) => {
-    try {
-      const fixed = ['--batch', '--no-tty', '--no-auto-check-trustdb'];
-      return await runProgram(program, [...fixed, ...args], { env: options.env, ...limits });
-    } catch (cause) {
-      throw exportFailed(`${program} can't be started`, cause);
-    }
-  };
-}
-
-/** The primary keys that `gpg -K` lists: it lists one as soon as any part of it is here or on a card. */
-async function secretKeys(gpg: Gpg): Promise<ListedKey[]> {
-  const result = await gpg(['--with-colons', '--list-secret-keys']);
-  // An empty keyring is success, and status 2 says that some other secret key could not be read.
-  if (result.status === undefined || result.aborted) throw exportFailed(describeFailure(result));
-  return parseKeyListing(result.stdout.toString());
-}
-
-/** gpg finds a name anywhere in a user ID: `ed@example.com` in `revoked@example.com`, too. In brackets it is whole. */
-function wholeAddress(name: string): string {
-  return /^[^\s<>@=]+@[^\s<>@]+$/.test(name) ? `<${name}>` : name;
-}
-
 /** `gpg --export` succeeds without the names that it does not know, so each is looked up first. */
 async function checkKnown(gpg: Gpg, name: string): Promise<void> {
-  if (name === '' || name.length > LONGEST_NAME || /[\x00-\x1f\x7f]/.test(name)) {
+  if (!isKeyName(name)) {
     throw exportFailed('a key name is empty, too long or has control characters in it');
   }
   const result = await gpg(['--with-colons', '--list-keys', '--', name]);

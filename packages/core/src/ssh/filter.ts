@@ -23,24 +23,22 @@ export interface SshOperation {
   durationMs: number;
 }
 
-/** A signature that may be made. */
-export interface SignTurn {
-  /** It has been answered, or never will be. */
-  finish(outcome: SshOperation['outcome'], durationMs: number): void;
+/** A request that has not been answered. */
+export type PendingSshOperation = Omit<SshOperation, 'outcome' | 'durationMs'>;
+
+/** A signature that somebody wants, and what decides about it. */
+export interface SignAttempt {
+  /** Whether the agent may be asked for it; a promise keeps it and what follows it back. */
+  begin(): boolean | Promise<boolean>;
+  /** It has been answered, or never will be; false if the answer must not leave. */
+  finish(outcome: SshOperation['outcome'], durationMs: number): boolean;
 }
 
 /** Options of the filter. */
 export interface SshAgentFilterOptions {
-  /**
-   * Asked before a signature request goes to the agent; a promise keeps it and what follows it back. Undefined
-   * refuses it.
-   */
-  beginSign?:
-    | ((
-        operation: Omit<SshOperation, 'outcome' | 'durationMs'>,
-      ) => SignTurn | undefined | Promise<SignTurn | undefined>)
-    | undefined;
-  /** Gets the bytes that are passed on when a promise of `beginSign` has resolved. */
+  /** Decides about a signature before its request goes to the agent. */
+  attemptSign?: ((operation: PendingSshOperation) => SignAttempt) | undefined;
+  /** Gets the bytes that are passed on when a signature that was kept back has been decided about. */
   later?: ((passed: Passed) => void) | undefined;
   /** Fingerprints (`SHA256:…`) or comments of the only keys to list and to sign with; all if not given. */
   keys?: readonly string[] | undefined;
@@ -58,8 +56,8 @@ export interface Passed {
 interface Waiting {
   kind: 'passed' | 'refused' | 'internal';
   message?: SshMessage;
-  operation: Omit<SshOperation, 'outcome' | 'durationMs'>;
-  turn?: SignTurn | undefined;
+  operation: PendingSshOperation;
+  attempt?: SignAttempt | undefined;
 }
 
 /** What is asked by message type, for the log; only the first three can pass. */
@@ -103,6 +101,8 @@ export class SshAgentFilter {
   #pending: Waiting[] = [];
   /** Messages that wait behind a signature request whose key has to be looked up by its comment first. */
   #held: SshMessage[] | undefined;
+  /** The signature that is being decided about. */
+  #undecided: { operation: PendingSshOperation; attempt: SignAttempt } | undefined;
 
   constructor(options: SshAgentFilterOptions = {}) {
     this.#options = options;
@@ -112,8 +112,8 @@ export class SshAgentFilter {
   }
 
   /** What the client has waited for longest, if it waits. */
-  get pending(): Omit<SshOperation, 'outcome' | 'durationMs'> | undefined {
-    return this.#pending[0]?.operation;
+  get pending(): PendingSshOperation | undefined {
+    return (this.#pending[0] ?? this.#undecided)?.operation;
   }
 
   /** Takes bytes of the client; throws SSH_PROTOCOL when they are no messages. */
@@ -134,9 +134,12 @@ export class SshAgentFilter {
   /** The session is over: what was not answered is reported so. */
   end(): void {
     this.#ended = true;
-    for (const { kind, operation, turn } of this.#pending.splice(0)) {
-      if (kind !== 'internal') this.#report(operation, 'closed', turn);
+    const undecided = this.#undecided;
+    this.#undecided = undefined;
+    for (const { kind, operation, attempt } of this.#pending.splice(0)) {
+      if (kind !== 'internal') this.#report(operation, 'closed', attempt);
     }
+    if (undecided) this.#report(undecided.operation, 'closed', undecided.attempt);
     this.#held = undefined;
   }
 
@@ -162,38 +165,31 @@ export class SshAgentFilter {
   }
 
   /** Passes a request on, a signature when its turn has come. */
-  #pass(message: SshMessage, operation: Waiting['operation'], passed: Passed): void {
-    const turn = operation.command === 'sign' ? this.#options.beginSign?.(operation) : undefined;
-    if (turn instanceof Promise) {
+  #pass(message: SshMessage, operation: PendingSshOperation, passed: Passed): void {
+    const attempt = operation.command === 'sign' ? this.#options.attemptSign?.(operation) : undefined;
+    const admitted = attempt?.begin() ?? true;
+    if (attempt && admitted instanceof Promise) {
       this.#held = [];
+      this.#undecided = { operation, attempt };
       const kept = message.copy();
-      void turn.then((begun) => this.#continue(kept, operation, begun));
+      void admitted.then((isAdmitted) =>
+        this.#continue(kept, { kind: 'passed', operation, attempt }, isAdmitted),
+      );
+    } else if (admitted) {
+      this.#pending.push({ kind: 'passed', operation, attempt });
+      passed.toAgent.push(message.bytes);
     } else {
-      this.#passNow(message, operation, passed, turn);
+      this.#pending.push({ kind: 'refused', operation, attempt });
     }
   }
 
-  #passNow(
-    message: SshMessage,
-    operation: Waiting['operation'],
-    passed: Passed,
-    turn: SignTurn | undefined,
-  ): void {
-    if (operation.command === 'sign' && this.#options.beginSign && !turn) {
-      this.#pending.push({ kind: 'refused', operation });
-      return;
-    }
-    this.#pending.push({ kind: 'passed', operation, turn });
-    passed.toAgent.push(message.bytes);
-  }
-
-  #continue(message: SshMessage, operation: Waiting['operation'], turn: SignTurn | undefined): void {
-    if (this.#ended) {
-      turn?.finish('closed', 0);
-      return;
-    }
+  /** A signature has been decided about. */
+  #continue(message: SshMessage, waiting: Waiting, isAdmitted: boolean): void {
+    if (this.#ended) return;
+    this.#undecided = undefined;
     const passed: Passed = { toAgent: [], toClient: [] };
-    this.#passNow(message, operation, passed, turn);
+    this.#pending.push(isAdmitted ? waiting : { ...waiting, kind: 'refused' });
+    if (isAdmitted) passed.toAgent.push(message.bytes);
     const held = this.#held ?? [];
     this.#held = undefined;
     for (const next of held) this.#request(next, passed);
@@ -214,9 +210,9 @@ export class SshAgentFilter {
     if (pending.kind === 'internal') {
       this.#decide(pending, message, passed);
     } else {
-      passed.toClient.push(this.#narrowed(pending, message));
       const outcome = message.type === SUCCESS[pending.operation.command] ? 'ok' : 'error';
-      this.#report(pending.operation, outcome, pending.turn);
+      const mayLeave = this.#report(pending.operation, outcome, pending.attempt);
+      passed.toClient.push(mayLeave ? this.#narrowed(pending, message) : FAILURE_MESSAGE);
     }
     this.#answerRefused(passed);
   }
@@ -236,7 +232,8 @@ export class SshAgentFilter {
   #answerRefused(passed: Passed): void {
     while (this.#pending[0]?.kind === 'refused') {
       passed.toClient.push(FAILURE_MESSAGE);
-      this.#report(this.#pending.shift()!.operation, 'refused');
+      const { operation, attempt } = this.#pending.shift()!;
+      this.#report(operation, 'refused', attempt);
     }
   }
 
@@ -251,10 +248,12 @@ export class SshAgentFilter {
     return !this.#choice || key === undefined || this.#choice.allows(key);
   }
 
-  #report(operation: Waiting['operation'], outcome: SshOperation['outcome'], turn?: SignTurn): void {
+  /** Tells what became of a request; false if its answer must not leave. */
+  #report(operation: PendingSshOperation, outcome: SshOperation['outcome'], attempt?: SignAttempt): boolean {
     const durationMs = this.#now() - operation.startedAt;
-    turn?.finish(outcome, durationMs);
-    this.#onOperation({ ...operation, outcome, durationMs });
+    const mayLeave = attempt?.finish(outcome, durationMs) ?? true;
+    this.#onOperation({ ...operation, outcome: mayLeave ? outcome : 'refused', durationMs });
+    return mayLeave;
   }
 }
 

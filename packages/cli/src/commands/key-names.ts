@@ -10,13 +10,21 @@ const PUBLIC_KEY_LINE = /^(?:ssh|ecdsa|sk)-\S+\s+([A-Za-z0-9+/=]+)(?:\s|$)/m;
  * commas. `all` takes an earlier choice back. A file stands for the key in it, which is named by its base64.
  */
 export function sshKeyNames(command: CommandName, values: readonly string[]): string[] {
-  const names = values.flatMap((value) => value.split(',')).map((name) => name.trim());
-  if (names.includes('')) throw usage(command, '--ssh-key takes a key, not nothing');
-  if (names.includes('all')) {
-    if (names.length > 1) throw usage(command, '--ssh-key all stands alone');
-    return [];
-  }
+  const names = namesOrAll(
+    command,
+    'ssh-key',
+    values.flatMap((value) => value.split(',')),
+  );
   return names.map((name) => (name.endsWith('.pub') ? keyInFile(command, name) : name));
+}
+
+/** The keys that a person names one by one; none for `all`, which takes an earlier choice back. */
+export function namesOrAll(command: CommandName, option: string, values: readonly string[]): string[] {
+  const names = values.map((name) => name.trim());
+  if (names.includes('')) throw usage(command, `--${option} takes a key, not nothing`);
+  if (!names.includes('all')) return names;
+  if (names.length > 1) throw usage(command, `--${option} all stands alone`);
+  return [];
 }
 
 function keyInFile(command: CommandName, path: string): string {

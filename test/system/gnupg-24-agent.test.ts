@@ -1,0 +1,82 @@
+import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { Person } from '@gpg-bridge/test-support/cli';
+import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { talk } from '@gpg-bridge/test-support/talk';
+import { expect, it, onTestFinished } from 'vitest';
+
+requireSystem('docker')('a host with the gpg-agent of GnuPG 2.4', () => {
+  /** Somebody whose agent runs in a container that shares the home, so that it can be of another version. */
+  async function personWith24() {
+    const pinentry = await ScriptedPinentry.create('what was typed');
+    onTestFinished(() => pinentry.remove());
+    const person = await Person.create({ agentConf: pinentry.agentConf });
+    const { home } = person;
+    const other = await home.createKey('Bob Test <bob@example.org>');
+    await home.killAgent();
+    const docker = await sharedEngine('docker');
+    const shared = [dirname(home.dir), dirname(pinentry.program)].map((path) => `--volume=${path}:${path}`);
+    const container = await docker.startContainer({
+      image: 'trixie',
+      env: { GNUPGHOME: home.dir },
+      args: shared,
+    });
+    onTestFinished(() => container.remove());
+    await container.execOk(['gpg-agent', '--daemon']);
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    const ask = async (text: string) =>
+      (await talk(`${target.dir}/S.gpg-agent`, `${text}\nBYE\n`)).split('\n').slice(1, -2).join('\n');
+    await person.ok('up', name);
+    expect(await ask('GETINFO version')).toMatch(/^D 2\.4\./);
+    return { person, other, name, ask };
+  }
+
+  it('asks for no passphrase in the target’s words, unless --allow-passphrase is given', async () => {
+    const { person, name, ask } = await personWith24();
+    const question = 'GET_PASSPHRASE --data X X Prompt Give+me+your+password';
+    expect(await ask(question)).toBe('ERR 67109115 Forbidden <GPG Agent>');
+    await person.ok('up', name, '--allow-passphrase');
+    expect(await ask(question)).toBe('D what was typed\nOK');
+    const uses = await person.json<{ command: string; outcome: string }[]>('log', name, '--uses');
+    expect(uses).toMatchObject([{ command: 'GET_PASSPHRASE', outcome: 'ok' }]);
+    for (const file of ['.log', '.uses']) {
+      expect(readFileSync(await person.file(file), 'utf8')).not.toContain('what was typed');
+    }
+    await person.ok('up', name, '--no-allow-passphrase');
+    expect(await ask(question)).toBe('ERR 67109115 Forbidden <GPG Agent>');
+  });
+
+  it('tells nothing about a key that was not chosen', async () => {
+    const { person, other, name, ask } = await personWith24();
+    const gripOf = async (key: string) => {
+      const listing = await person.home.gpgOk(['--with-colons', '--with-keygrip', '--list-keys', key]);
+      return /^grp:+([0-9A-F]{40}):/m.exec(listing)![1]!;
+    };
+    const [mine, others] = [await gripOf(person.fingerprint), await gripOf(other)];
+    const answers = () =>
+      Promise.all(
+        [`KEYINFO ${others}`, `HAVEKEY ${others}`, `HAVEKEY --info ${others}`].map(async (line) =>
+          (await ask(line)).replace(/ - this target.*/, ''),
+        ),
+      );
+    const unknown = [
+      `KEYINFO ${'0'.repeat(40)}`,
+      `HAVEKEY ${'0'.repeat(40)}`,
+      `HAVEKEY --info ${'0'.repeat(40)}`,
+    ];
+    expect((await answers()).every((answer) => answer.endsWith('OK'))).toBe(true);
+    await person.ok('up', name, '--gpg-key', person.fingerprint);
+    // The same that the agent says about a key which it does not have.
+    expect(await answers()).toEqual(await Promise.all(unknown.map((line) => ask24(line))));
+    expect(await ask(`KEYINFO ${mine}`)).toMatch(new RegExp(`^S KEYINFO ${mine} D .*\nOK$`));
+    expect(await ask(`HAVEKEY ${others} ${mine}`)).toBe('OK');
+
+    async function ask24(line: string): Promise<string> {
+      const socket = await person.home.socket('agent-extra-socket');
+      return (await talk(socket, `${line}\nBYE\n`)).split('\n').slice(1, -2).join('\n');
+    }
+  });
+});
