@@ -79,6 +79,7 @@ describe('gpg-bridge with a local target', () => {
       result: 'new',
       changes: [],
       mended: [],
+      variables: { GNUPGHOME: target.dir },
     });
     const bridge = {
       target: name,

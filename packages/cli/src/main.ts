@@ -3,9 +3,11 @@ import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import * as completion from './commands/completion.ts';
 import * as down from './commands/down.ts';
 import * as env from './commands/env.ts';
+import * as exec from './commands/exec.ts';
 import { commandHelp, generalHelp } from './commands/help.ts';
 import * as log from './commands/log.ts';
-import { isCommand, parseCommand, usage } from './commands/parse.ts';
+import { isCommand, ownWords, parseCommand, usage } from './commands/parse.ts';
+import * as shell from './commands/shell.ts';
 import type { CommandName, ParsedCommand } from './commands/specs.ts';
 import * as status from './commands/status.ts';
 import * as up from './commands/up.ts';
@@ -23,6 +25,8 @@ const RUNNERS: Readonly<Record<CommandName, () => { run: Run } | Promise<{ run: 
   down: () => down,
   status: () => status,
   log: () => log,
+  exec: () => exec,
+  shell: () => shell,
   env: () => env,
   demo: () => import('./commands/demo.ts'),
   completion: () => completion,
@@ -78,6 +82,7 @@ main(words).then(
     process.exitCode = status;
   },
   (error: unknown) => {
-    process.exitCode = report(error, words.includes('--verbose'), words.includes('--json'));
+    const own = ownWords(words);
+    process.exitCode = report(error, own.includes('--verbose'), own.includes('--json'));
   },
 );

@@ -1,7 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { delimiter } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
+import { type Person, PROGRAM } from './cli.ts';
 import { run, runOk } from './process.ts';
+import { writeScript } from './script.ts';
+import { tempDir } from './temp.ts';
 
 const PATIENCE_MS = 20_000;
 const LOOK_MS = 30;
@@ -18,6 +22,26 @@ export class Terminal {
     onTestFinished(async () => void (await run('tmux', ['-L', terminal.#socket, 'kill-server'])));
     await terminal.#tmux('-f', '/dev/null', 'new-session', '-d', '-x', '150', '-y', '50', command);
     return terminal;
+  }
+
+  /** A shell in which a person types; it knows `gpg-bridge`. */
+  static async of(person: Person): Promise<Terminal> {
+    const dir = await tempDir();
+    await writeScript(dir, 'gpg-bridge', `exec ${process.execPath} ${PROGRAM} "$@"`);
+    const env = { ...person.env, PATH: `${dir}${delimiter}${person.env.PATH}`, PS1: '> ' };
+    return Terminal.start('bash --norc --noprofile -i', env);
+  }
+
+  /** Types a line, and resolves to the screen when it matches. */
+  async enter(line: string, pattern: RegExp): Promise<string> {
+    await this.type(line);
+    await this.press('Enter');
+    return this.shows(pattern);
+  }
+
+  /** Changes the size of the window. */
+  async resize(columns: number, rows: number): Promise<void> {
+    await this.#tmux('resize-window', '-x', String(columns), '-y', String(rows));
   }
 
   /** Types text as it is. */

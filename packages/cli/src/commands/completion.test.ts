@@ -7,7 +7,7 @@ import { COMMANDS } from './specs.ts';
 async function script(shell: string): Promise<string> {
   const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   try {
-    expect(await run({ operands: [shell], flags: {} })).toBe(0);
+    expect(await run({ operands: [shell], command: [], flags: {} })).toBe(0);
     return String(write.mock.calls[0]?.[0]);
   } finally {
     write.mockRestore();
@@ -23,7 +23,9 @@ describe('completion', () => {
   });
 
   it('refuses other shells', async () => {
-    await expect(run({ operands: ['tcsh'], flags: {} })).rejects.toMatchObject({ exitStatus: 2 });
-    await expect(run({ operands: [], flags: {} })).rejects.toMatchObject({ exitStatus: 2 });
+    await expect(run({ operands: ['tcsh'], command: [], flags: {} })).rejects.toMatchObject({
+      exitStatus: 2,
+    });
+    await expect(run({ operands: [], command: [], flags: {} })).rejects.toMatchObject({ exitStatus: 2 });
   });
 });

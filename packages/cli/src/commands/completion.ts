@@ -1,6 +1,13 @@
 import { Manager } from '../manager/manager.ts';
 import { usage } from './parse.ts';
-import { COMMANDS, COMMON_OPTIONS, type CommandSpec, type ParsedCommand, SHORT } from './specs.ts';
+import {
+  COMMANDS,
+  COMMON_OPTIONS,
+  type CommandName,
+  type CommandSpec,
+  type ParsedCommand,
+  SHORT,
+} from './specs.ts';
 
 /** Prints a shell's completion script, or for such a script the targets that have a bridge. */
 export async function run({ operands: [shell] }: ParsedCommand): Promise<number> {
@@ -21,6 +28,9 @@ const SHELLS: Readonly<Record<string, () => string>> = { bash, zsh, fish };
 const CONTAINERS =
   "docker ps --format '{{.Names}}' 2>/dev/null; podman ps --format 'podman:{{.Names}}' 2>/dev/null";
 const TARGETS = 'gpg-bridge completion targets 2>/dev/null';
+
+/** Commands whose target need not have a bridge yet. */
+const STARTING: ReadonlySet<string> = new Set<CommandName>(['up', 'exec', 'shell']);
 
 interface Option {
   name: string;
@@ -46,7 +56,7 @@ function vocabulary(): Command[] {
     name,
     summary,
     operand: operands.includes('TARGET')
-      ? name === 'up'
+      ? STARTING.has(name)
         ? 'container'
         : 'target'
       : operands.split(' | ').filter(Boolean),

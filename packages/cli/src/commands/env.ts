@@ -1,18 +1,17 @@
-import { gnupgHomeIn } from '../targets/home.ts';
+import { targetVariables } from '../daemon/target-variables.ts';
 import { shellQuote } from '../targets/shell-quote.ts';
 import { runningBridge } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
 
 /** Prints what the target's shell has to export. */
 export async function run(command: ParsedCommand): Promise<number> {
-  const status = await runningBridge('env', command);
-  const ssh = status.sockets.find(({ type }) => type === 'ssh-agent');
-  const { home } = status.options;
-  // A local target is a GNUPGHOME; elsewhere gpg looks in the right place by itself, unless that is --home's.
-  const gnupgHome = status.key.startsWith('local\n') ? status.id : home && gnupgHomeIn(home);
-  if (gnupgHome) process.stdout.write(`export GNUPGHOME=${shellQuote(gnupgHome)}\n`);
-  process.stdout.write(
-    ssh ? `export SSH_AUTH_SOCK=${shellQuote(ssh.path)}\n` : '# no ssh-agent is bridged there\n',
-  );
+  const variables = targetVariables(await runningBridge('env', command));
+  for (const line of exportLines(variables)) process.stdout.write(`${line}\n`);
+  if (!variables.SSH_AUTH_SOCK) process.stdout.write('# no ssh-agent is bridged there\n');
   return 0;
+}
+
+/** Lines for a shell that export these. */
+export function exportLines(variables: Readonly<Record<string, string>>): string[] {
+  return Object.entries(variables).map(([name, value]) => `export ${name}=${shellQuote(value)}`);
 }

@@ -27,7 +27,7 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   const restart = yesOrNo(command, flags, 'restart');
   // The daemon is told what `up` has made of a person's words.
   if (Array.isArray(sshKeys) && sshKeys.length > 0)
-    options.sshKeys = command === 'up' ? sshKeyNames(command, sshKeys) : sshKeys;
+    options.sshKeys = command === 'serve' ? sshKeys : sshKeyNames(command, sshKeys);
   if (sshFromGpg !== undefined) options.sshFromGpg = sshFromGpg;
   const gpgKeys = flags['gpg-key'];
   if (Array.isArray(gpgKeys)) options.gpgKeys = namesOrAll(command, 'gpg-key', gpgKeys);

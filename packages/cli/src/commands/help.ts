@@ -25,7 +25,7 @@ ${TARGETS}
 
 Start with:
   gpg-bridge demo                 see it work, with a throw-away key
-  gpg-bridge up my-container      then run \`git commit -S\` in there
+  gpg-bridge shell my-container   then run \`git commit -S\` in there
 
 \`gpg-bridge COMMAND --help\` tells more; \`gpg-bridge --version\` says which one this is.`;
 }

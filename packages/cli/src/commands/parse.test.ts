@@ -1,7 +1,7 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { describe, expect, it } from 'vitest';
 import { commandHelp, generalHelp } from './help.ts';
-import { isCommand, parseCommand } from './parse.ts';
+import { isCommand, ownWords, parseCommand } from './parse.ts';
 import { COMMANDS, type CommandName, type CommandSpec } from './specs.ts';
 
 const NAMES = Object.keys(COMMANDS) as CommandName[];
@@ -28,6 +28,24 @@ describe('parseCommand', () => {
     ]);
     expect(operands).toEqual(['box']);
     expect({ ...flags }).toEqual({ 'ssh-key': ['a', 'b'], 'no-gpg': true, user: 'dev' });
+  });
+
+  it.each<[string[], string[], string[], object]>([
+    [['box', '--', 'git', 'log', '--', 'a'], ['box'], ['git', 'log', '--', 'a'], {}],
+    [['box', 'git', 'log', '-n', '--', 'a'], ['box'], ['git', 'log', '-n', '--', 'a'], {}],
+    [
+      ['--user', 'dev', 'box', '--keys=all', 'ls', '--user=x'],
+      ['box'],
+      ['ls', '--user=x'],
+      { user: 'dev', keys: 'all' },
+    ],
+    [['--exec', 'lxc exec', 'ls', '-l'], [], ['ls', '-l'], { exec: 'lxc exec' }],
+    [['--exec=lxc exec', '--', '--json'], [], ['--json'], { exec: 'lxc exec' }],
+    [['box'], ['box'], [], {}],
+  ])('tells the words of %j from those of the command in it', (words, operands, command, flags) => {
+    const parsed = parseCommand('exec', words);
+    expect({ ...parsed, flags: { ...parsed.flags } }).toEqual({ operands, command, flags });
+    expect(ownWords(['exec', ...words]).join(' ')).not.toMatch(/-l|--json|--user=x/);
   });
 
   it('takes the short forms', () => {

@@ -15,8 +15,9 @@ export function isCommand(word: string): word is CommandName {
 }
 
 /** Parses a command's words, or says what is wrong with them. */
-export function parseCommand(name: CommandName, words: readonly string[]): ParsedCommand {
+export function parseCommand(name: CommandName, all: readonly string[]): ParsedCommand {
   const spec: CommandSpec = COMMANDS[name];
+  const { words, command } = splitCommand(spec, all);
   try {
     const { values, positionals, tokens } = parseArgs({
       args: [...words],
@@ -40,13 +41,41 @@ export function parseCommand(name: CommandName, words: readonly string[]): Parse
         throw usage(name, `--${option} takes ${choices.join(', ')}, not '${value}'`);
       }
     }
-    return { operands: positionals, flags: values as ParsedCommand['flags'] };
+    return { operands: positionals, command, flags: values as ParsedCommand['flags'] };
   } catch (error) {
     if (error instanceof BridgeError) throw error;
     // The first sentence of Node's message says what is wrong; the rest is advice about Node's parser.
     const why = (error as Error).message.split(/\. |\n/)[0] ?? 'the options are not understood';
     throw usage(name, why.charAt(0).toLowerCase() + why.slice(1).replace(/\.$/, ''));
   }
+}
+
+/** A command's own words, without those of a command that it runs: these may look like anything. */
+export function ownWords([name = '', ...words]: readonly string[]): string[] {
+  return isCommand(name) ? splitCommand(COMMANDS[name], words).words : words;
+}
+
+/** The command to run begins behind `--`, or with the first word behind the target that is no option. */
+function splitCommand(spec: CommandSpec, all: readonly string[]): { words: string[]; command: string[] } {
+  const words = [...all];
+  if (!spec.takesCommand) return { words, command: [] };
+  const { tokens } = parseArgs({
+    args: words,
+    options: parserOptions(spec),
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+  });
+  let operandsLeft = spec.maxOperands;
+  for (const token of tokens) {
+    // `--exec` stands in place of a target.
+    if (token.kind === 'option' && token.name === 'exec') operandsLeft--;
+    if (token.kind === 'option-terminator')
+      return { words: words.slice(0, token.index), command: words.slice(token.index + 1) };
+    if (token.kind === 'positional' && operandsLeft-- <= 0)
+      return { words: words.slice(0, token.index), command: words.slice(token.index) };
+  }
+  return { words, command: [] };
 }
 
 /** The error for wrong words, with where to look. */

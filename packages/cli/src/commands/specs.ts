@@ -17,6 +17,8 @@ export interface CommandSpec {
   /** The operands, as the usage line shows them. */
   operands?: string;
   maxOperands: number;
+  /** The words of another command follow its operands. */
+  takesCommand?: true;
   options: Readonly<Record<string, OptionSpec>>;
   details?: string;
   examples: readonly (readonly [command: string, what: string])[];
@@ -26,6 +28,8 @@ export interface CommandSpec {
 /** Values as parsed: switches are true, `many` options are lists. */
 export interface ParsedCommand {
   operands: string[];
+  /** The words of the command to run in a target. */
+  command: string[];
   flags: Readonly<Record<string, string | boolean | string[] | undefined>>;
 }
 
@@ -36,7 +40,11 @@ const EXEC_OPTION: OptionSpec = {
 };
 const USER_OPTION: OptionSpec = { value: 'USER', help: "the target's user (default: the target's own)" };
 
-/** What a bridge is made of; `up` and the daemon it starts take the same. */
+const NOW_OPTION: OptionSpec = {
+  help: 'when options change, cut off what is in flight instead of waiting for it',
+};
+
+/** What a bridge is made of; `up`, `exec`, `shell` and the daemon take the same. */
 const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   gpg: { help: "bridge the gpg-agent, and fail if the host's can't be had" },
   'no-gpg': { help: 'leave the gpg-agent out' },
@@ -93,7 +101,7 @@ export const COMMANDS = {
     maxOperands: 1,
     options: {
       ...BRIDGE_OPTIONS,
-      now: { help: 'when options change, cut off what is in flight instead of waiting for it' },
+      now: NOW_OPTION,
       json: JSON_OPTION,
     },
     details:
@@ -154,6 +162,34 @@ export const COMMANDS = {
       ['gpg-bridge log my-container -f', 'watch signatures as they are made'],
       ['gpg-bridge log my-container -n 20', 'what was asked lately'],
       ['gpg-bridge log my-container --uses', 'everything that was signed or decrypted'],
+    ],
+  },
+  exec: {
+    summary: 'run a command in a target, with a bridge',
+    operands: 'TARGET [--] COMMAND…',
+    maxOperands: 1,
+    takesCommand: true,
+    options: { ...BRIDGE_OPTIONS, now: NOW_OPTION },
+    details:
+      'Ensures the bridge as `up` does, then runs the command there on a terminal if this is one, with\n' +
+      'SSH_AUTH_SOCK and what --home needs in its environment. The exit status is that of the command,\n' +
+      '128 and the number of the signal that ended it. Options stand before the command; the bridge stays.\n' +
+      'With --exec the terminal there is what the prefix makes of it.',
+    examples: [
+      ['gpg-bridge exec my-container -- git commit -S', 'sign a commit there'],
+      ['gpg-bridge exec ssh:me@server --no-gpg -- git push', 'push from a server, with your SSH key'],
+      ["gpg-bridge exec --exec 'lxc exec box --' -- ssh-add -l", 'through any command that runs a command'],
+    ],
+  },
+  shell: {
+    summary: 'open a shell in a target, with a bridge',
+    operands: 'TARGET',
+    maxOperands: 1,
+    options: { ...BRIDGE_OPTIONS, now: NOW_OPTION },
+    details: "Like `exec`, with the user's own shell there as the command.",
+    examples: [
+      ['gpg-bridge shell my-container', 'a shell in which signing works'],
+      ['gpg-bridge shell box --user dev', 'for the user dev'],
     ],
   },
   env: {

@@ -1,47 +1,17 @@
 import type { BridgeOptions } from '../bridge-options.ts';
-import { Manager } from '../manager/manager.ts';
 import type { BridgeInfo } from '../manager/types.ts';
-import { gnupgHomeIn } from '../targets/home.ts';
-import { shellQuote } from '../targets/shell-quote.ts';
-import { Spinner, styles } from '../terminal/style.ts';
+import { styles } from '../terminal/style.ts';
 import { operandWords } from './bridge-operand.ts';
+import { ensureBridge } from './ensure-bridge.ts';
+import { exportLines } from './env.ts';
 import { bridgeOptions } from './flags.ts';
-import { signalStatus } from './signals.ts';
 import type { ParsedCommand } from './specs.ts';
-
-/** How long an interrupted `up` waits for a half-made bridge to end. */
-const INTERRUPTED_MS = 2_000;
 
 /** Ensures a bridge, and says where its sockets are and what to try next. */
 export async function run({ operands: [spec], flags }: ParsedCommand): Promise<number> {
   const options = bridgeOptions('up', flags);
-  const spinner = new Spinner();
-  const interruption = new AbortController();
-  let status = 0;
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.once(signal, () => {
-      status = signalStatus(signal);
-      interruption.abort(); // ends a daemon that is not ready yet
-      setTimeout(() => process.exit(status), INTERRUPTED_MS).unref();
-    });
-  }
-  const manager = new Manager({
-    progress: spinner.show,
-    notice: (text) => {
-      spinner.stop();
-      process.stderr.write(`gpg-bridge: ${text}\n`);
-    },
-    signal: interruption.signal,
-  });
-  let info: BridgeInfo;
-  try {
-    info = await manager.ensureBridge(spec, { ...options, now: flags.now === true });
-  } catch (error) {
-    if (status === 0) throw error;
-    return status;
-  } finally {
-    spinner.stop();
-  }
+  const info = await ensureBridge(spec, { ...options, now: flags.now === true });
+  if (typeof info === 'number') return info;
   if (flags.json) {
     const { shell: _shell, ...document } = info;
     process.stdout.write(`${JSON.stringify(document)}\n`);
@@ -63,21 +33,25 @@ function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   for (const text of info.mended) lines.push(`${yellow('!')} ${text}`);
   for (const warning of info.warnings) lines.push(`${yellow('!')} ${warning}`);
   if (info.result !== 'new') return lines;
+  const words = operandWords(info.target, options);
   const gpg = info.sockets.some(({ type }) => type === 'gpg-agent');
-  const ssh = info.sockets.find(({ type }) => type === 'ssh-agent');
-  lines.push('', 'Try it there:');
-  if (info.shell) lines.push(`  ${info.shell}`);
-  if (gpg && options.home) lines.push(`  export GNUPGHOME=${shellQuote(gnupgHomeIn(options.home))}`);
+  const [example, test] = gpg
+    ? ['git commit -S', "sh -c 'echo hello | gpg --clear-sign'"]
+    : ['git push', 'ssh-add -l'];
+  lines.push(
+    '',
+    'Use it:',
+    `  gpg-bridge shell ${words}`,
+    `  gpg-bridge exec ${words} -- ${example}`,
+    `  gpg-bridge exec ${words} -- ${test}`,
+  );
   if (gpg)
-    lines.push(
-      '  echo hello | gpg --clear-sign         or: git commit -S',
-      '  gpg -K                                sec# is right: the secret half stays on the host',
-    );
-  if (ssh)
-    lines.push(
-      `  export SSH_AUTH_SOCK=${shellQuote(ssh.path)}`,
-      '  ssh-add -l                            or: git push',
-    );
-  lines.push('', dim(`End it with: gpg-bridge down ${operandWords(info.target, options)}`));
+    lines.push(dim('  (gpg -K shows sec# there, and that is right: the secret half stays on the host)'));
+  if (info.shell || Object.keys(info.variables).length > 0) {
+    lines.push('', 'Or in any other shell there:');
+    if (info.shell) lines.push(`  ${info.shell}`);
+    lines.push(...exportLines(info.variables).map((line) => `  ${line}`));
+  }
+  lines.push('', dim(`End it with: gpg-bridge down ${words}`));
   return lines;
 }

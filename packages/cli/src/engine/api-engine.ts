@@ -5,6 +5,7 @@ import { ApiExecStream } from './api-exec-stream.ts';
 import { checkContainerName, containerNotFound, containerNotRunning } from './container-errors.ts';
 import { parseContainerInfo } from './container-info.ts';
 import type {
+  AttachOptions,
   ContainerInfo,
   Engine,
   EngineKind,
@@ -12,6 +13,8 @@ import type {
   ExecOptions,
   ExecStream,
   ExitInfo,
+  TerminalSize,
+  TerminalStream,
 } from './engine.ts';
 import { eventNames, eventStream } from './event-stream.ts';
 import { fileInTar } from './tar.ts';
@@ -23,6 +26,9 @@ export interface ApiEngineOptions {
 
 /** An engine knows a command's exit status only a moment after its stream has ended: delays between questions. */
 const EXIT_STATUS_DELAYS_MS = [0, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
+
+/** The same for the terminal of a command that is being started. */
+const TERMINAL_DELAYS_MS = [0, 5, 10, 20, 50, 100, 200, 400];
 
 /**
  * An engine reached over its local socket, without any process in between. Paths carry no API version:
@@ -63,12 +69,47 @@ export class ApiEngine implements Engine {
 
   async exec(container: string, argv: readonly string[], options: ExecOptions = {}): Promise<ExecStream> {
     checkContainerName(this.kind, container);
-    const execId = await this.createExec(container, argv, options);
+    const execId = await this.createExec(container, argv, options, false);
     const started = await this.connection.upgrade(`/exec/${execId}/start`, { Detach: false, Tty: false });
     if ('socket' in started) {
       return new ApiExecStream(started.socket, started.head, () => this.exitInfo(execId));
     }
     throw this.execRefused(container, started);
+  }
+
+  async attach(container: string, argv: readonly string[], options: AttachOptions): Promise<ExitInfo> {
+    const { attachStreams, attachTerminal } = await import('./attach.ts');
+    if (!options.terminal) return attachStreams(await this.exec(container, argv, options));
+    return attachTerminal(await this.openTerminal(container, argv, options));
+  }
+
+  private async openTerminal(
+    container: string,
+    argv: readonly string[],
+    options: ExecOptions,
+  ): Promise<TerminalStream> {
+    checkContainerName(this.kind, container);
+    const execId = await this.createExec(container, argv, options, true);
+    const started = await this.connection.upgrade(`/exec/${execId}/start`, { Detach: false, Tty: true });
+    if (!('socket' in started)) throw this.execRefused(container, started);
+    const { socket, head } = started;
+    const exited = new Promise<ExitInfo>((resolve) => {
+      socket.once('close', () => resolve(this.exitInfo(execId)));
+    });
+    socket.on('error', () => {}); // 'close' follows
+    if (head.length > 0) socket.unshift(head);
+    return { stream: socket, resize: (size) => void this.resize(execId, size), exited };
+  }
+
+  /** An engine has its terminal only a moment after it has answered: asked again until it has, or the command ended. */
+  private async resize(execId: string, { rows, columns }: TerminalSize): Promise<void> {
+    for (const wait of TERMINAL_DELAYS_MS) {
+      if (wait > 0) await delay(wait);
+      const answer = await this.connection
+        .request('POST', `/exec/${execId}/resize?h=${rows}&w=${columns}`)
+        .catch(() => undefined);
+      if (!answer || answer.status < 300) return;
+    }
   }
 
   async events(filter: EventFilter): Promise<Readable> {
@@ -89,6 +130,7 @@ export class ApiEngine implements Engine {
     container: string,
     argv: readonly string[],
     options: ExecOptions,
+    terminal: boolean,
   ): Promise<string> {
     const answer = await this.connection.request(
       'POST',
@@ -97,7 +139,7 @@ export class ApiEngine implements Engine {
         AttachStdin: true,
         AttachStdout: true,
         AttachStderr: true,
-        Tty: false,
+        Tty: terminal,
         Cmd: argv,
         ...(options.user === undefined ? {} : { User: options.user }),
       },

@@ -7,6 +7,7 @@ import { checkContainerName, containerNotFound } from './container-errors.ts';
 import { parseContainerInfo } from './container-info.ts';
 import { endChild } from './end-child.ts';
 import type {
+  AttachOptions,
   ContainerInfo,
   Engine,
   EngineKind,
@@ -86,6 +87,20 @@ export class CommandEngine implements Engine {
       ...argv,
     ]);
     return new CommandExecStream(child);
+  }
+
+  async attach(container: string, argv: readonly string[], options: AttachOptions): Promise<ExitInfo> {
+    checkContainerName(this.kind, container);
+    const { attachProcess } = await import('./attach.ts');
+    const words = [
+      'exec',
+      '--interactive',
+      ...(options.terminal ? ['--tty'] : []),
+      ...(options.user === undefined ? [] : [`--user=${options.user}`]),
+      container,
+      ...argv,
+    ];
+    return attachProcess(this.kind, words, this.env);
   }
 
   async events(filter: EventFilter): Promise<Readable> {

@@ -1,4 +1,4 @@
-import type { Readable, Writable } from 'node:stream';
+import type { Duplex, Readable, Writable } from 'node:stream';
 
 /** The engines that are spoken to; both have the same API and nearly the same command line. */
 export type EngineKind = 'docker' | 'podman';
@@ -36,9 +36,31 @@ export interface ExecStream {
   kill(): void;
 }
 
+/** How large a terminal is, in characters. */
+export interface TerminalSize {
+  rows: number;
+  columns: number;
+}
+
+/** A command that runs in a target and has a terminal there. */
+export interface TerminalStream {
+  /** What the terminal shows, and what is typed there. */
+  stream: Duplex;
+  /** Tells the terminal there a new size; one that can't be told any more does not matter. */
+  resize(size: TerminalSize): void;
+  /** Never rejects. */
+  exited: Promise<ExitInfo>;
+}
+
 /** Who runs a command. */
 export interface ExecOptions {
   user?: string;
+}
+
+/** The same for a command on this process's own streams. */
+export interface AttachOptions extends ExecOptions {
+  /** With a terminal there, which is joined with the one here. */
+  terminal: boolean;
 }
 
 /** The changes of a container's state that a bridge acts on. */
@@ -69,6 +91,8 @@ export interface Engine {
   inspectContainer(nameOrId: string): Promise<ContainerInfo>;
   /** Starts a command without a terminal in a running container. */
   exec(container: string, argv: readonly string[], options?: ExecOptions): Promise<ExecStream>;
+  /** Runs a command on this process's own streams; resolves to how it ended. */
+  attach(container: string, argv: readonly string[], options: AttachOptions): Promise<ExitInfo>;
   /**
    * A stream of `ContainerEvent` objects. Whatever happens after the promise resolved is in it: look at
    * the container then, and no change is missed. It ends, without an error, when the engine goes away;

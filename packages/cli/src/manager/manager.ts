@@ -28,6 +28,7 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
+import { targetVariables } from '../daemon/target-variables.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { isSameTarget, locateKnown, resolveKnown } from './look-up.ts';
@@ -476,5 +477,5 @@ function infoOf(
   const { target, user, id, pid, started, runtime, sockets, warnings, mended, shell, where } = status;
   const facts = { target, user, id, pid, started, runtime, sockets, warnings };
   const known = { ...(shell ? { shell } : {}), ...(where ? { where } : {}) };
-  return { ...facts, ...known, result, changes, mended };
+  return { ...facts, ...known, result, changes, mended, variables: targetVariables(status) };
 }

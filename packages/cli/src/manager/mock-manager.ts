@@ -39,6 +39,7 @@ export class MockManager implements SocketBridgeManager {
       result: 'new',
       changes: [],
       mended: [],
+      variables: {},
     };
     this.#running.set(target, info);
     return info;

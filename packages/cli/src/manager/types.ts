@@ -11,6 +11,8 @@ export interface BridgeInfo extends BridgeFacts {
   changes: OptionChange[];
   /** What did not work, and does again. */
   mended: string[];
+  /** What programs in the target need in their environment to use it. */
+  variables: Record<string, string>;
 }
 
 /** What is said about a bridge, and how much patience there is for the one that it replaces. */

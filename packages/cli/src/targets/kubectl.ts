@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { describeFailure, type ProgramResult, runProgram } from '@gpg-bridge/core/process/run-program';
 import { printable } from '@gpg-bridge/core/text/escape';
+import { attachProcess } from '../engine/attach.ts';
 import { shellQuote } from './shell-quote.ts';
 import { spawnExec } from './spawn-exec.ts';
 import { withStderrLines } from './stderr-lines.ts';
@@ -79,6 +80,11 @@ export class Kubectl {
     return withStderrLines(await spawnExec('kubectl', words, this.env), (line) =>
       line.replace(/([?&])command=[^&\s"]*/g, '$1').replace(/([?&])&+/g, '$1'),
     );
+  }
+
+  async attach(pod: string, container: string, argv: readonly string[], terminal: boolean) {
+    const words = [...this.words, 'exec', terminal ? '-it' : '-i', pod, '-c', container, '--', ...argv];
+    return attachProcess('kubectl', words, this.env);
   }
 
   async get<T>(words: readonly string[]): Promise<T> {

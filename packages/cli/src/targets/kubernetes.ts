@@ -88,6 +88,7 @@ async function podTarget(kubectl: Kubectl, wanted: PodName, namespaceUid = ''): 
     reachedByCommand: true,
     shell: ['kubectl', ...words].map(shellQuote).join(' '),
     exec: (argv) => kubectl.exec(podName, container, argv),
+    attach: (argv, terminal) => kubectl.attach(podName, container, argv, terminal),
     async check() {
       const phase = pod.status?.phase ?? 'Running';
       if (phase === 'Running') return;

@@ -16,7 +16,7 @@ export function loginShellCommand(argv: readonly string[]): string {
     if (words.at(-1)!.length + letter.length > MAX_WORD) words.push('');
     words[words.length - 1] += letter;
   }
-  return `exec sh -c 'IFS=;x=$(printf "$*");unset IFS;eval "$x"' sh ${words.map((word) => `'${word}'`).join(' ')}`;
+  return `exec sh -c 'IFS=;x=$(printf "$*");unset IFS;eval "exec $x"' sh ${words.map((word) => `'${word}'`).join(' ')}`;
 }
 
 /** Whether a byte means itself in single quotes of every shell, and to printf. */

@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
 import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
+import { attachProcess } from '../engine/attach.ts';
 import type { ExecStream } from '../engine/engine.ts';
 import { shellQuote } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
@@ -28,18 +29,28 @@ interface CommandTarget {
   shell?: string;
   reachedByCommand?: true;
   check?(): Promise<void>;
-  run(argv: readonly string[]): Promise<ExecStream>;
+  /** The program of this machine that runs a command there, with its words. */
+  command(argv: readonly string[]): readonly [program: string, ...words: string[]];
+  env?: NodeJS.ProcessEnv;
 }
 
 /** A target that a command of this machine reaches. Whether it exists shows when the command is run. */
-function commandTarget({ kind, id, user = '', run, ...rest }: CommandTarget): Target {
+function commandTarget({ kind, id, user = '', command, env, ...rest }: CommandTarget): Target {
+  const exec = async (argv: readonly string[]): Promise<ExecStream> => {
+    const [program, ...words] = command(argv);
+    return spawnExec(program, words, env);
+  };
   return {
     kind,
     id,
     name: kind === 'exec' ? id : `${kind}:${id}`,
     user,
     ...rest,
-    exec: run,
+    exec,
+    async attach(argv) {
+      const [program, ...words] = command(argv);
+      return attachProcess(program, words, env);
+    },
     check: rest.check ?? (async () => {}),
     watch: async () => () => {},
     comesBack: backOff,
@@ -81,7 +92,8 @@ export async function localTarget(
         });
       }
     },
-    run: ([program = '', ...args]) => spawnExec(program, args, { ...process.env, GNUPGHOME: id }),
+    command: ([program = '', ...words]) => [program, ...words],
+    env: { ...process.env, GNUPGHOME: id },
   });
 }
 
@@ -116,7 +128,7 @@ export async function wslTarget(name: string, user?: string): Promise<Target> {
     canonical: name.toLowerCase(), // wsl.exe does not tell them apart
     user,
     reachedByCommand: true,
-    run: (argv) => spawnExec('wsl.exe', ['-d', name, ...asUser, '--exec', ...argv]),
+    command: (argv) => ['wsl.exe', '-d', name, ...asUser, '--exec', ...argv],
     shell: ['wsl', '-d', name, ...asUser].map(shellQuote).join(' '),
   });
 }
@@ -133,7 +145,7 @@ export async function execTarget(
     canonical: execCanonical(prefix, env),
     place: execPlace(prefix, env),
     reachedByCommand: true,
-    run: (argv) => spawnExec('/bin/sh', ['-c', `exec ${prefix} "$@"`, 'gpg-bridge', ...argv]),
+    command: (argv) => ['/bin/sh', '-c', `exec ${prefix} "$@"`, 'gpg-bridge', ...argv],
   });
 }
 

@@ -1,4 +1,5 @@
 import { runProgram } from '@gpg-bridge/core/process/run-program';
+import { attachProcess } from '../engine/attach.ts';
 import type { ExecStream } from '../engine/engine.ts';
 import { loginShellCommand } from './login-shell-command.ts';
 import { shellQuote } from './shell-quote.ts';
@@ -53,7 +54,8 @@ export async function sshTarget(
   const place = config && placeOf(config);
   const pins = place ? pinned(place) : [];
   const check = (await mayCheckHostKey(name, env, config)) ? ['-o', HOST_KEY_CHECK] : [];
-  const fixed = ['-T', '-o', 'BatchMode=yes', '-o', 'ForwardAgent=no', ...pins, ...check, '--', name];
+  const options = ['-o', 'BatchMode=yes', '-o', 'ForwardAgent=no', ...pins];
+  const fixed = ['-T', ...options, ...check, '--', name];
   let hostKey: string | undefined;
   return {
     kind: 'ssh',
@@ -73,10 +75,28 @@ export async function sshTarget(
         hostKey ??= key;
       });
     },
+    attach(argv, terminal) {
+      // At the end of a terminal ssh says that the connection is closed, unless only errors are wanted.
+      const words = terminal ? ['-t', '-o', 'LogLevel=ERROR'] : ['-T'];
+      return attachProcess(
+        'ssh',
+        [...words, ...options, '--', name, loginShellCommand(reporting(argv))],
+        env,
+      );
+    },
     check: async () => {},
     watch: async () => () => {},
     comesBack: backOff,
   };
+}
+
+/**
+ * A command whose end by a signal shows as the status that a shell gives it: ssh itself exits with 255 then. What the
+ * keyboard interrupts is the command; the shell around it goes on to the command's end, and says nothing of its own.
+ */
+function reporting(argv: readonly string[]): string[] {
+  const script = 'trap : INT QUIT;exec 3>&2 2>/dev/null;(exec "$@" 2>&3 3>&-);exit $?';
+  return ['sh', '-c', script, 'sh', ...argv];
 }
 
 /** Whether the name says all there is to say about the place. */

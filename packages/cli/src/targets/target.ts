@@ -1,5 +1,5 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
-import type { ExecStream } from '../engine/engine.ts';
+import type { ExecStream, ExitInfo } from '../engine/engine.ts';
 
 /** What a person may say beside the target's name. */
 export interface TargetOptions {
@@ -40,6 +40,11 @@ export interface Target {
   readonly reachedByCommand?: true;
   /** Runs a command there, without a terminal. */
   exec(argv: readonly string[]): Promise<ExecStream>;
+  /**
+   * Runs a command there on this process's own streams, with a terminal if there is one here; resolves to how it
+   * ended.
+   */
+  attach(argv: readonly string[], terminal: boolean): Promise<ExitInfo>;
   /** Rejects unless the target is there and running. */
   check(): Promise<void>;
   /**

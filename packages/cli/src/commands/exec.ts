@@ -1,0 +1,60 @@
+import { isatty } from 'node:tty';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import type { BridgeInfo } from '../manager/types.ts';
+import { resolveTarget } from '../targets/resolve.ts';
+import type { Target } from '../targets/target.ts';
+import { operandWords } from './bridge-operand.ts';
+import { ensureBridge } from './ensure-bridge.ts';
+import { bridgeOptions } from './flags.ts';
+import { usage } from './parse.ts';
+import { signalStatus } from './signals.ts';
+import type { CommandName, ParsedCommand } from './specs.ts';
+
+/** Sets the variables before `--`, and becomes the command behind it. */
+const WITH_VARIABLES = 'while [ "$1" != -- ];do export "$1";shift;done;shift;exec "$@"';
+
+/** Ensures a bridge, and runs a command where it leads; the exit status is the command's. */
+export async function run(parsed: ParsedCommand): Promise<number> {
+  if (parsed.command.length === 0) throw usage('exec', 'it needs a command to run there');
+  return runThere('exec', parsed, () => parsed.command);
+}
+
+/** Ensures a bridge, and runs there what the target asks for, on this process's own streams. */
+export async function runThere(
+  command: CommandName,
+  { operands: [spec], flags }: ParsedCommand,
+  argv: (target: Target) => readonly string[],
+): Promise<number> {
+  const options = bridgeOptions(command, flags);
+  const info = await ensureBridge(spec, { ...options, now: flags.now === true });
+  if (typeof info === 'number') return info;
+  if (info.result !== 'running' || info.mended.length > 0) {
+    process.stderr.write(`gpg-bridge: ${changes(info, operandWords(info.target, options))}\n`);
+  }
+  const target = await resolveTarget(spec, options);
+  const variables = Object.entries(info.variables).map(([name, value]) => `${name}=${value}`);
+  const words = ['sh', '-c', WITH_VARIABLES, 'sh', ...variables, '--', ...argv(target)];
+  const { status, signal } = await target.attach(words, isatty(0) && isatty(1));
+  if (signal) return signalStatus(signal);
+  if (status !== null) return status;
+  throw new BridgeError('TARGET_CLOSED', {
+    what: `it is not known how the command in ${target.name} ended`,
+    why: 'the target went away meanwhile',
+    fix: 'See whether it still runs.',
+  });
+}
+
+/** What was done to the bridge before the command, in one line. */
+function changes(info: BridgeInfo, words: string): string {
+  const facts =
+    info.result === 'new'
+      ? [`the bridge to ${info.target} is up, until \`gpg-bridge down ${words}\``, ...info.warnings]
+      : info.result === 'changed'
+        ? [
+            `the bridge to ${info.target} was changed`,
+            ...info.changes.map(({ option, from, to }) => `${option}: ${from} → ${to}`),
+            ...info.mended,
+          ]
+        : [`the bridge to ${info.target} did not work, and does again`, ...info.mended];
+  return facts.join('; ');
+}

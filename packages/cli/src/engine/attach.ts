@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process';
+import { BridgeError } from '@gpg-bridge/core/errors';
+import type { ExecStream, ExitInfo, TerminalStream } from './engine.ts';
+
+/** Signals that end this process, and before that the command that it runs. */
+const ENDING_SIGNALS = ['SIGTERM', 'SIGHUP'] as const;
+/** Signals of the keyboard: the terminal sends them to everybody in front of it, so they are not for this process. */
+const KEYBOARD_SIGNALS = ['SIGINT', 'SIGQUIT'] as const;
+
+/** Runs a program of this machine on this process's own streams; resolves to how it ended. */
+export async function attachProcess(
+  program: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<ExitInfo> {
+  // In this process's group: a program in another one could not read from the terminal.
+  const child = spawn(program, args, { env, stdio: 'inherit' });
+  const passOn = (signal: NodeJS.Signals) => void child.kill(signal);
+  const leave = () => {};
+  for (const signal of ENDING_SIGNALS) process.on(signal, passOn);
+  for (const signal of KEYBOARD_SIGNALS) process.on(signal, leave);
+  try {
+    return await new Promise((resolve, reject) => {
+      child.once('error', (error) => reject(notRun(program, error)));
+      child.once('exit', (status, signal) => resolve({ status, signal }));
+    });
+  } finally {
+    for (const signal of ENDING_SIGNALS) process.off(signal, passOn);
+    for (const signal of KEYBOARD_SIGNALS) process.off(signal, leave);
+  }
+}
+
+/** Joins a command in a target with this process's own streams until it ends. */
+export async function attachStreams(exec: ExecStream): Promise<ExitInfo> {
+  const { stdin, stdout, stderr } = process;
+  stdin.on('error', () => exec.stdin.end());
+  exec.stdin.on('error', () => {}); // the command may have ended, or closed its input
+  stdin.pipe(exec.stdin);
+  exec.stdout.pipe(stdout, { end: false });
+  exec.stderr.pipe(stderr, { end: false });
+  try {
+    return await interruptible(exec.exited, () => exec.kill());
+  } finally {
+    letGoOfInput();
+  }
+}
+
+/** Joins a command that has a terminal in a target with the terminal of this process until it ends. */
+export async function attachTerminal(terminal: TerminalStream): Promise<ExitInfo> {
+  const { stdin, stdout } = process;
+  const { stream } = terminal;
+  const resize = () => terminal.resize({ rows: stdout.rows, columns: stdout.columns });
+  const restore = () => void stdin.setRawMode(false);
+  // Whatever ends this process, its terminal must not stay without echo and line ends.
+  process.once('exit', restore);
+  stdin.setRawMode(true);
+  stdin.on('error', () => {}); // a terminal that was closed sends SIGHUP, too
+  stdin.pipe(stream);
+  stream.pipe(stdout, { end: false });
+  stdout.on('resize', resize);
+  resize();
+  try {
+    return await interruptible(terminal.exited, () => stream.destroy());
+  } finally {
+    stdout.off('resize', resize);
+    process.off('exit', restore);
+    restore();
+    letGoOfInput();
+  }
+}
+
+/** How a command ended; or, when a signal ends this process first, that signal. */
+async function interruptible(exited: Promise<ExitInfo>, cut: () => void): Promise<ExitInfo> {
+  let interrupted = (_signal: NodeJS.Signals) => {};
+  const signalled = new Promise<ExitInfo>((resolve) => {
+    interrupted = (signal) => {
+      cut();
+      resolve({ status: null, signal });
+    };
+  });
+  const signals = [...ENDING_SIGNALS, 'SIGINT' as const];
+  for (const signal of signals) process.on(signal, interrupted);
+  try {
+    return await Promise.race([exited, signalled]);
+  } finally {
+    for (const signal of signals) process.off(signal, interrupted);
+  }
+}
+
+/** Stops reading what nobody takes any more; else it would keep this process alive. */
+function letGoOfInput(): void {
+  process.stdin.unpipe();
+  process.stdin.destroy();
+}
+
+function notRun(program: string, error: NodeJS.ErrnoException): BridgeError {
+  return new BridgeError('TARGET_NOT_FOUND', {
+    what: `can't run ${program}`,
+    why: error.code === 'ENOENT' ? 'it is not installed or not on the PATH' : error.message,
+    fix: `Install ${program}, or put it on the PATH.`,
+    cause: error,
+  });
+}

@@ -1,0 +1,40 @@
+import { expect } from 'vitest';
+import type { Person } from './cli.ts';
+import { Terminal } from './terminal.ts';
+
+/** The terminal here as it is when no program uses it in a mode of its own. */
+const ORDINARY = /[^-]icanon.*[^-]echo /s;
+
+/**
+ * Uses a shell in a target as a person at a terminal does: its size, and that when it changes, keys that interrupt
+ * and stop, and the exit status. `words` name the target on the command line.
+ */
+export async function useShell(person: Person, words: string): Promise<void> {
+  const terminal = await Terminal.of(person);
+  await terminal.enter(`gpg-bridge shell ${words}`, /[#$>] *$/);
+  await terminal.enter("PS1='there> '; echo size $(stty size)", /^size 50 150$/m);
+  await terminal.resize(90, 30);
+  await terminal.enter('echo then $(stty size)', /^then 30 90$/m);
+  await terminal.enter('echo begun; sleep 1000', /^begun$/m);
+  await terminal.press('C-c');
+  await terminal.enter('echo interrupted: $?', /^interrupted: 130$/m);
+  await terminal.enter('echo again; sleep 1000', /^again$/m);
+  await terminal.press('C-z');
+  await terminal.shows(/Stopped +sleep 1000/);
+  await terminal.enter('fg', /\nsleep 1000$/);
+  await terminal.press('C-c');
+  await terminal.enter('echo ended: $?', /^ended: 130$/m);
+  await terminal.enter('exit 7', /[#$>] *$/);
+  const screen = await terminal.enter('echo status: $?; stty -a', /^status: 7$[\s\S]*echo/m);
+  expect(screen).toMatch(ORDINARY);
+}
+
+/** Interrupts a command in a target with Ctrl-C; the terminal here is as before. */
+export async function interruptCommand(person: Person, words: string): Promise<void> {
+  const terminal = await Terminal.of(person);
+  await terminal.enter(`gpg-bridge exec ${words} -- sh -c 'echo begun; exec sleep 1000'`, /^begun$/m);
+  await terminal.press('C-c');
+  await terminal.shows(/\^C\n?.*[#$>] *$/);
+  const screen = await terminal.enter('echo status: $?; stty -a', /^status: 130$[\s\S]*echo/m);
+  expect(screen).toMatch(ORDINARY);
+}
