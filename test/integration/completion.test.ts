@@ -1,4 +1,5 @@
-import { delimiter } from 'node:path';
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
 import { Person, PROGRAM } from '@gpg-bridge/test-support/cli';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
@@ -30,7 +31,12 @@ describe.each(['bash', 'zsh', 'fish'] as const)('pressing Tab in %s', (shell) =>
       await person.ok('up', `local:${target.dir}`);
       const dir = await tempDir();
       await writeScript(dir, 'gpg-bridge', `exec ${process.execPath} ${PROGRAM} "$@"`);
-      await writeScript(dir, 'docker', 'echo web; echo worker');
+      // The last two names are a hostile engine's: bash expands words before it offers them.
+      await writeScript(
+        dir,
+        'docker',
+        `echo web; echo worker; echo '$(touch ${join(dir, 'obeyed')})'; printf 'a\\033]0;evil\\007\\n'`,
+      );
       await writeScript(dir, 'podman', 'echo podman:build');
       const terminal = await Terminal.start(SHELLS[shell].command, {
         ...person.env,
@@ -52,11 +58,11 @@ describe.each(['bash', 'zsh', 'fish'] as const)('pressing Tab in %s', (shell) =>
         if (shell === 'fish') await terminal.press('Escape'); // its menu stays else
         return screen;
       };
-      return { tab, target };
+      return { tab, target, obeyed: join(dir, 'obeyed') };
     }
 
     it('commands, options, what they take, containers and bridges', async () => {
-      const { tab, target } = await atTheKeyboard();
+      const { tab, target, obeyed } = await atTheKeyboard();
       await tab('gpg-bridge stat', /gpg-bridge status/);
       expect(await tab('gpg-bridge d', /demo/)).toContain('down');
       await tab('gpg-bridge up --ssh-f', /gpg-bridge up --ssh-from-gpg/);
@@ -64,6 +70,7 @@ describe.each(['bash', 'zsh', 'fish'] as const)('pressing Tab in %s', (shell) =>
       await tab('gpg-bridge up web --runtime au', /--runtime auto/);
       await tab('gpg-bridge up web --keys=pa', /--keys=pairs/);
       expect(await tab('gpg-bridge up w', /worker/)).toContain('web');
+      expect(existsSync(obeyed)).toBe(false);
       await tab('gpg-bridge up pod', /gpg-bridge up podman:build/);
       await tab('gpg-bridge down local', new RegExp(`gpg-bridge down local:${target.dir}`));
       await tab('gpg-bridge log local:/', new RegExp(`gpg-bridge log local:${target.dir}`));

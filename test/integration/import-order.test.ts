@@ -13,7 +13,8 @@ const RULES: Readonly<Record<string, PackageRule>> = {
   core: {
     packages: [],
     parts: [
-      ['errors', 'fs', 'log', 'socket-type', 'text'],
+      ['text'],
+      ['errors', 'fs', 'log', 'socket-type'],
       ['bytes', 'io', 'process'],
       ['assuan', 'mux', 'ssh'],
       ['machine'],

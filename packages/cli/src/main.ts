@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import { jsonLine, printable } from '@gpg-bridge/core/text/escape';
 import * as completion from './commands/completion.ts';
 import * as down from './commands/down.ts';
 import * as env from './commands/env.ts';
@@ -60,11 +61,20 @@ function report(thrown: unknown, verbose: boolean, json: boolean): number {
     'something unforeseen happened',
     'Run it again with --verbose.',
   );
-  if (json) process.stdout.write(`${JSON.stringify({ error: error.toJSON() })}\n`);
-  // An error is one line; what it quotes from other programs or from the person may hold line ends.
-  process.stderr.write(`gpg-bridge: ${error.message.replace(/[\x00-\x1f\x7f]+/g, ' ')}\n`);
-  if (verbose) process.stderr.write(`${error.code}\n${error.stack}\n${error.cause ?? ''}\n`);
+  if (json) process.stdout.write(`${jsonLine({ error: error.toJSON() })}\n`);
+  process.stderr.write(`gpg-bridge: ${shown(error.message)}\n`);
+  if (verbose) process.stderr.write(`${error.code}\n${shownLines(error.stack)}\n${shown(error.cause)}\n`);
   return error.exitStatus;
+}
+
+/** Anything as one line that a terminal does not obey: errors and their causes quote other programs. */
+function shown(value: unknown): string {
+  return printable(String(value ?? ''), Number.POSITIVE_INFINITY);
+}
+
+/** The same for text of several lines. */
+function shownLines(text = ''): string {
+  return text.split('\n').map(shown).join('\n');
 }
 
 // The reader of a pipe may close it (`gpg-bridge log X | head`).

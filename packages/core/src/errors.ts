@@ -1,3 +1,5 @@
+import { printable } from './text/escape.ts';
+
 /**
  * Every error a person can meet. The code is stable: scripts and the other end of a carrier match on
  * it, never on the words. `exit` is the command line's exit status for it.
@@ -93,6 +95,9 @@ const SHORTAGES: Partial<Record<string, { why: string; fix: string }>> = {
   EROFS: { why: 'the file system is read-only', fix: 'Make it writable, or use another directory.' },
 };
 
+/** Characters of a part of an error: what another program says can have any length. */
+const MAX_PART = 2_000;
+
 /** What failed, why, and what the person can do about it. */
 export interface ErrorFacts {
   what: string;
@@ -112,12 +117,17 @@ export class BridgeError extends Error {
     readonly code: ErrorCode,
     facts: ErrorFacts,
   ) {
-    const { what, cause } = facts;
+    // A part may quote a target, an engine or another program: nothing in it may move a terminal's cursor.
+    const { cause } = facts;
+    const what = oneLine(facts.what);
     const system = cause as NodeJS.ErrnoException | undefined;
     const shortage = SHORTAGES[system?.code ?? ''];
     // A reason is often another program's sentence, which brings its own full stop.
-    const why = shortage ? `${shortage.why} (${system?.message})` : facts.why.replace(/[\s.]+$/, '');
-    const fix = shortage?.fix ?? facts.fix;
+    const reason = shortage
+      ? `${shortage.why} (${system?.message})`
+      : facts.why.slice(0, 2 * MAX_PART).replace(/[\s.]+$/, '');
+    const why = oneLine(reason);
+    const fix = oneLine(shortage?.fix ?? facts.fix);
     super(`${what}: ${why}. ${fix}`, cause === undefined ? undefined : { cause });
     this.what = what;
     this.why = why;
@@ -150,6 +160,12 @@ export class BridgeError extends Error {
       fix: typeof fix === 'string' ? fix : 'See the log for details.',
     });
   }
+}
+
+/** A part of an error, on one line, without anything that a terminal would obey. */
+function oneLine(text: string): string {
+  // Cut first: what follows looks at a run of blanks again from each of them.
+  return printable(text.slice(0, 2 * MAX_PART).replace(/\s*[\r\n]+\s*/g, ' '), MAX_PART);
 }
 
 /** Any thrown value as a BridgeError, keeping the original as its cause. */

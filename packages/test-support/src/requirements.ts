@@ -19,6 +19,7 @@ const REQUIREMENTS = {
   docker: { root: true, programs: ['dockerd', 'containerd', 'runc', 'docker', 'mmdebstrap', 'setpriv'] },
   podman: { root: true, programs: ['podman', 'conmon', 'runc', 'mmdebstrap', 'setpriv'] },
   sshd: { root: true, programs: ['sshd', 'ssh', 'ssh-keygen', 'setpriv'] },
+  root: { root: true, programs: [] },
   mount: { root: true, programs: ['mount', 'umount'] },
   zsh: { programs: ['zsh', 'tmux'] },
   fish: { programs: ['fish', 'tmux'] },

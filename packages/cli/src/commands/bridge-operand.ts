@@ -1,8 +1,9 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { printableValue } from '@gpg-bridge/core/text/escape';
 import type { BridgeSelector } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
-import { shellQuote } from '../targets/shell-quote.ts';
+import { pasteable } from '../targets/shell-quote.ts';
 import { textFlag } from './flags.ts';
 import { usage } from './parse.ts';
 import type { CommandName, ParsedCommand } from './specs.ts';
@@ -55,7 +56,7 @@ export function noBridge({ spec, name, selector }: NamedBridge): BridgeError {
 /** The words that name a bridge on a command line, fit to be pasted into a shell. */
 export function operandWords(target: string | undefined, { user, exec }: BridgeSelector): string {
   const words = exec === undefined ? [target ?? ''] : ['--exec', exec];
-  return [...words, ...(user === undefined ? [] : ['--user', user])].map(shellQuote).join(' ');
+  return pasteable([...words, ...(user === undefined ? [] : ['--user', user])]);
 }
 
 /** Says which other users have a bridge to the same target, and how to name each. */
@@ -65,7 +66,7 @@ export function otherUsers(
   found?: DaemonStatus,
 ): string {
   const others = bridges.filter(({ key }) => key !== found?.key);
-  return others
+  return printableValue(others)
     .map(({ target, options }) => {
       const whose = options.user === undefined ? "the target's own user" : `the user ${options.user}`;
       const words = operandWords(target, options);

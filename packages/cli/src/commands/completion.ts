@@ -13,7 +13,8 @@ import {
 export async function run({ operands: [shell] }: ParsedCommand): Promise<number> {
   if (shell === 'targets') {
     const targets = new Set((await new Manager().list()).map(({ target }) => target));
-    process.stdout.write([...targets].map((target) => `${target}\n`).join(''));
+    const offered = [...targets].filter((target) => PLAIN_WORD.test(target));
+    process.stdout.write(offered.map((target) => `${target}\n`).join(''));
     return 0;
   }
   const script = shell === undefined || !Object.hasOwn(SHELLS, shell) ? undefined : SHELLS[shell];
@@ -24,9 +25,16 @@ export async function run({ operands: [shell] }: ParsedCommand): Promise<number>
 
 const SHELLS: Readonly<Record<string, () => string>> = { bash, zsh, fish };
 
+/** A word that no shell changes or obeys. bash expands `$(…)` in the words that it is given to choose from. */
+const PLAIN_WORD = /^[\w@%+=:,./-]+$/;
+/** The same for the names that an engine prints, in every shell. */
+const PLAIN_NAMES = "grep -xE '(podman:)?[A-Za-z0-9][A-Za-z0-9_.-]*'";
+
 /** What prints the containers that a bridge may be brought up to, and the targets that have one, in every shell. */
-const CONTAINERS =
-  "docker ps --format '{{.Names}}' 2>/dev/null; podman ps --format 'podman:{{.Names}}' 2>/dev/null";
+const CONTAINERS = [
+  `docker ps --format '{{.Names}}' 2>/dev/null | ${PLAIN_NAMES}`,
+  `podman ps --format 'podman:{{.Names}}' 2>/dev/null | ${PLAIN_NAMES}`,
+].join('; ');
 const TARGETS = 'gpg-bridge completion targets 2>/dev/null';
 
 /** Commands whose target need not have a bridge yet. */

@@ -1,3 +1,4 @@
+import { printableValue } from '@gpg-bridge/core/text/escape';
 import { Manager } from '../manager/manager.ts';
 import { namedBridge, otherUsers } from './bridge-operand.ts';
 import { usage } from './parse.ts';
@@ -11,9 +12,8 @@ export async function run(command: ParsedCommand): Promise<number> {
   if (named && command.flags.all) throw usage('down', 'a target and --all exclude each other');
   if (named) {
     const stopped = await manager.stopBridge(named.spec, { ...named.selector, force });
-    process.stdout.write(
-      stopped ? `The bridge to ${named.name} is down.\n` : `There was no bridge to ${named.name}.\n`,
-    );
+    const name = printableValue(named.name);
+    process.stdout.write(stopped ? `The bridge to ${name} is down.\n` : `There was no bridge to ${name}.\n`);
     process.stdout.write(otherUsers('down', await manager.findAll(named.spec, named.selector)));
     return 0;
   }

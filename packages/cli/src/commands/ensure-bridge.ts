@@ -1,3 +1,4 @@
+import { printableValue } from '@gpg-bridge/core/text/escape';
 import { Manager } from '../manager/manager.ts';
 import type { BridgeInfo, EnsureOptions } from '../manager/types.ts';
 import { Spinner } from '../terminal/style.ts';
@@ -28,7 +29,7 @@ export async function ensureBridge(
     progress: spinner.show,
     notice: (text) => {
       spinner.stop();
-      process.stderr.write(`gpg-bridge: ${text}\n`);
+      process.stderr.write(`gpg-bridge: ${printableValue(text)}\n`);
     },
     signal: interruption.signal,
   });

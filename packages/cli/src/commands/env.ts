@@ -1,5 +1,5 @@
 import { targetVariables } from '../daemon/target-variables.ts';
-import { shellQuote } from '../targets/shell-quote.ts';
+import { pasteable } from '../targets/shell-quote.ts';
 import { runningBridge } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
 
@@ -13,5 +13,5 @@ export async function run(command: ParsedCommand): Promise<number> {
 
 /** Lines for a shell that export these. */
 export function exportLines(variables: Readonly<Record<string, string>>): string[] {
-  return Object.entries(variables).map(([name, value]) => `export ${name}=${shellQuote(value)}`);
+  return Object.entries(variables).map(([name, value]) => `export ${name}=${pasteable([value])}`);
 }

@@ -1,8 +1,17 @@
-import { closeSync, fstatSync, openSync, readSync, watch } from 'node:fs';
+import { closeSync, fstatSync, readSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
+import { openPlainFile } from '@gpg-bridge/core/fs/plain-file';
+import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import { type LogLine, olderPart } from '../daemon/log-file.ts';
-import { type BridgeFiles, bridgeFiles, stateDirectory, useRecordPath } from '../daemon/state-dir.ts';
+import {
+  type BridgeFiles,
+  bridgeFiles,
+  checkStateDirectory,
+  recordDirectory,
+  stateDirectory,
+  useRecordPath,
+} from '../daemon/state-dir.ts';
 import { type RecordedLine, readUseRecord } from '../daemon/use-record-file.ts';
 import { Manager } from '../manager/manager.ts';
 import { shortKey } from '../terminal/format.ts';
@@ -16,6 +25,7 @@ import type { ParsedCommand } from './specs.ts';
 export async function run(command: ParsedCommand): Promise<number> {
   const named = requireNamedBridge('log', command);
   const key = await new Manager().keyOf(named.spec, named.selector);
+  checkStateDirectory(stateDirectory());
   const path = key && bridgeFiles(stateDirectory(), key).log;
   const { json, follow } = command.flags;
   const count = lineCount(textFlag(command.flags, 'lines'));
@@ -23,7 +33,8 @@ export async function run(command: ParsedCommand): Promise<number> {
     return showUses(key && bridgeFiles(stateDirectory(), key), named, count, json === true);
   // Kept until all of them are read: only the last ones may be wanted.
   let held: LogLine[] | undefined = [];
-  const write = (line: LogLine) => process.stdout.write(`${json ? JSON.stringify(line) : describe(line)}\n`);
+  const write = (line: LogLine) =>
+    process.stdout.write(`${json ? jsonLine(line) : describe(printableValue(line))}\n`);
   const show = (line: LogLine) => {
     if (json && 'message' in line) return;
     if (!held) write(line);
@@ -33,7 +44,7 @@ export async function run(command: ParsedCommand): Promise<number> {
   const isOlder = path !== undefined && new LineReader(olderPart(path), show).read();
   if (!path || !(reader.read() || isOlder)) throw noBridge(named);
   // Without --follow the JSON is one array; with it, there is no last line, so each is a document.
-  if (json && !follow) process.stdout.write(`${JSON.stringify(held)}\n`);
+  if (json && !follow) process.stdout.write(`${jsonLine(held)}\n`);
   else for (const line of held) write(line);
   held = undefined;
   if (!follow) return 0;
@@ -56,9 +67,10 @@ function showUses(
   json: boolean,
 ): number {
   if (!files) throw noBridge(named);
+  checkStateDirectory(recordDirectory());
   const uses = readUseRecord(useRecordPath(files)).slice(-count);
-  if (json) process.stdout.write(`${JSON.stringify(uses)}\n`);
-  else for (const use of uses) process.stdout.write(`${describeUse(use)}\n`);
+  if (json) process.stdout.write(`${jsonLine(uses)}\n`);
+  else for (const use of printableValue(uses)) process.stdout.write(`${describeUse(use)}\n`);
   return 0;
 }
 
@@ -112,7 +124,7 @@ class LineReader {
   read(): boolean {
     let file: number;
     try {
-      file = openSync(this.path, 'r');
+      file = openPlainFile(this.path, 'read');
     } catch {
       return false; // it was just moved aside, and the next line makes a new one
     }

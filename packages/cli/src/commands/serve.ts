@@ -2,12 +2,14 @@ import { closeSync, existsSync, writeSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { toBridgeError } from '@gpg-bridge/core/errors';
 import { SOCKET_TYPES } from '@gpg-bridge/core/socket-type';
+import { printableValue } from '@gpg-bridge/core/text/escape';
 import { checkOptions, withHostAgents } from '../bridge-options.ts';
 import { Daemon, type Predecessor } from '../daemon/daemon.ts';
 import { restoreEnvironment } from '../daemon/environment.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
+  checkSharedDirectory,
   ensureStateDirectory,
   filesBeside,
   stateDirectory,
@@ -75,9 +77,10 @@ function predecessor(flags: ParsedCommand['flags']): Predecessor | undefined {
 
 function files(pidFile: string | undefined, target: Target): BridgeFiles {
   const directory = pidFile === undefined ? stateDirectory() : dirname(resolve(pidFile));
-  // A directory that a person chose for the PID file may be shared (/run), so its mode is not checked.
+  // A directory that a person chose for the PID file may be shared (/run).
   if (pidFile === undefined) ensureStateDirectory(directory);
   else if (!existsSync(directory)) throw usage('serve', `there is no directory ${directory} for --pid-file`);
+  else checkSharedDirectory(directory);
   return pidFile === undefined ? bridgeFiles(directory, bridgeKey(target)) : filesBeside(pidFile);
 }
 
@@ -92,7 +95,7 @@ async function keepYoungGenerationSmall(): Promise<void> {
 }
 
 function echo(line: string): void {
-  process.stderr.write(`gpg-bridge: ${line}\n`);
+  process.stderr.write(`gpg-bridge: ${printableValue(line)}\n`);
 }
 
 /** Writes the first result, ready or failed, to the descriptor that `up` waits on; later ones go to the log. */

@@ -1,3 +1,4 @@
+import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
 import { byteCount, duration, shortKey } from '../terminal/format.ts';
@@ -16,10 +17,10 @@ export async function run(command: ParsedCommand): Promise<number> {
   const named = namedBridge(command);
   const found = named && (await manager.findChecked(named.spec, named.selector));
   const bridges = !named ? await manager.listChecked() : found ? [found] : [];
-  if (command.flags.json) process.stdout.write(`${JSON.stringify(bridges.map(asDocumented))}\n`);
-  else if (bridges.length > 0) process.stdout.write(`${bridges.map(describe).join('\n')}\n`);
+  if (command.flags.json) process.stdout.write(`${jsonLine(bridges.map(asDocumented))}\n`);
+  else if (bridges.length > 0) process.stdout.write(`${printableValue(bridges).map(describe).join('\n')}\n`);
   else {
-    const to = named ? `to ${named.name} ` : '';
+    const to = named ? `to ${printableValue(named.name)} ` : '';
     process.stdout.write(`No bridge ${to}is up. Start one with \`gpg-bridge up NAME\`.\n`);
   }
   if (!named) return 0;

@@ -1,3 +1,4 @@
+import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import type { BridgeOptions } from '../bridge-options.ts';
 import type { BridgeInfo } from '../manager/types.ts';
 import { styles } from '../terminal/style.ts';
@@ -14,10 +15,10 @@ export async function run({ operands: [spec], flags }: ParsedCommand): Promise<n
   if (typeof info === 'number') return info;
   if (flags.json) {
     const { shell: _shell, ...document } = info;
-    process.stdout.write(`${JSON.stringify(document)}\n`);
+    process.stdout.write(`${jsonLine(document)}\n`);
     return 0;
   }
-  process.stdout.write(`${describe(info, options).join('\n')}\n`);
+  process.stdout.write(`${describe(printableValue(info), options).join('\n')}\n`);
   return 0;
 }
 

@@ -1,3 +1,4 @@
+import { lstatSync } from 'node:fs';
 import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { JournalEntry } from '../bridge/journal.ts';
@@ -184,6 +185,8 @@ export function askDaemon(
   argument?: unknown,
   { signal, until }: AskOptions = {},
 ): Promise<DaemonStatus | undefined> {
+  // A daemon makes a socket; a link would lead to whatever somebody else wants to be taken for one.
+  if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return Promise.resolve(undefined);
   return new Promise((resolve, reject) => {
     const isEnding = ENDING.has(request);
     const socket = net.connect(path);

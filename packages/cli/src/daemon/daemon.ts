@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { type FSWatcher, rmSync, watch, writeFileSync } from 'node:fs';
+import { type FSWatcher, rmSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
@@ -34,7 +34,7 @@ import {
 import { findHolder } from './find-holder.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
-import { readPid } from './pid-file.ts';
+import { readPid, writePid } from './pid-file.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
@@ -477,7 +477,7 @@ export class Daemon {
   /** Somebody changed the PID file. It proves nothing, so a bridge goes on if it can't be written. */
   #mendPid(): void {
     try {
-      this.#writePid();
+      writePid(this.#files.pid);
     } catch (error) {
       this.#say(`can't write ${this.#files.pid}: ${(error as Error).message}`, 'warn');
     }
@@ -486,19 +486,9 @@ export class Daemon {
   /** A state directory without room for it is of no use; half a file says nothing, and goes. */
   #firstPid(): void {
     try {
-      this.#writePid();
+      writePid(this.#files.pid);
     } catch (error) {
-      rmSync(this.#files.pid, { force: true });
       throw unusableState(dirname(this.#files.pid), error as Error);
-    }
-  }
-
-  #writePid(): void {
-    try {
-      writeFileSync(this.#files.pid, `${process.pid}\n`, { mode: 0o600 });
-    } catch (error) {
-      rmSync(this.#files.pid, { force: true }); // an empty one, on a full disk
-      throw error;
     }
   }
 

@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { EVIL, expectHarmless } from '@gpg-bridge/test-support/harmless';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
 import { LogFile } from './log-file.ts';
@@ -12,10 +13,21 @@ describe('LogFile', () => {
     log.append({ time: 't', session: 1, command: 'PKSIGN', outcome: 'ok', durationMs: 3 });
     const lines = (await readFile(path, 'utf8')).trimEnd().split('\n');
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { level: 'warn', message: 'a "line"\nof two', time: expect.stringMatching(/^\d{4}-.*Z$/) },
+      { level: 'warn', message: 'a "line"\\nof two', time: expect.stringMatching(/^\d{4}-.*Z$/) },
       { session: 1, command: 'PKSIGN', outcome: 'ok', durationMs: 3 },
     ]);
     expect((await stat(path)).mode & 0o777).toBe(0o600);
+  });
+
+  it('holds nothing that a terminal would obey, and no message of any length', async () => {
+    const path = join(await tempDir(), 'log');
+    const log = new LogFile(path);
+    log.say(EVIL, 'info');
+    log.append({ time: 't', session: 1, command: EVIL, outcome: 'ok', durationMs: 3 });
+    log.say('x'.repeat(100_000), 'info');
+    const text = await readFile(path, 'utf8');
+    expectHarmless(text);
+    expect(text.length).toBeLessThan(5_000);
   });
 
   it('goes on where another left off, and keeps to a size', async () => {
@@ -23,7 +35,7 @@ describe('LogFile', () => {
     const line = 'x'.repeat(1024 * 1024);
     for (let round = 0; round < 3; round++) {
       const log = new LogFile(path);
-      for (let count = 0; count < 3; count++) log.say(line, 'info');
+      for (let count = 0; count < 3; count++) log.append({ time: 't', level: 'info', message: line });
     }
     expect((await stat(path)).size).toBeLessThan(5.5 * 1024 * 1024);
     expect((await stat(`${path}.1`)).size).toBeLessThan(5.5 * 1024 * 1024);

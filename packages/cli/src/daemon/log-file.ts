@@ -1,6 +1,8 @@
-import { appendFileSync, renameSync, statSync } from 'node:fs';
+import { closeSync, lstatSync, renameSync, writeFileSync } from 'node:fs';
 import { toBridgeError } from '@gpg-bridge/core/errors';
+import { openPlainFile } from '@gpg-bridge/core/fs/plain-file';
 import type { LogLevel } from '@gpg-bridge/core/log';
+import { jsonLine, printable } from '@gpg-bridge/core/text/escape';
 import type { JournalEntry } from '../bridge/journal.ts';
 
 /** A line of a bridge's log: words for a person, or something that was asked of the host's keys. */
@@ -8,6 +10,9 @@ export type LogLine = ({ time: string; level: LogLevel; message: string } | Jour
 
 /** The log is moved aside when it gets this large; one older part is kept. */
 const MAX_LOG_BYTES = 4 * 1024 * 1024;
+
+/** Characters of a message: a target or an engine can say any number. */
+const MAX_MESSAGE = 4_000;
 
 /** Where the part of a log is that was moved aside. */
 export function olderPart(path: string): string {
@@ -20,6 +25,16 @@ export function olderPart(path: string): string {
  */
 const MESSAGES_AT_ONCE = 1_000;
 const MESSAGES_PER_SECOND = 10;
+
+/** Appends to a file that is opened for it: somebody may have moved it away meanwhile. */
+function appendTo(path: string, text: string): void {
+  const file = openPlainFile(path, 'append');
+  try {
+    writeFileSync(file, text);
+  } finally {
+    closeSync(file);
+  }
+}
 
 /**
  * A bridge's log: one JSON object a line, appended at once, so that nothing is lost when the daemon is
@@ -39,7 +54,7 @@ export class LogFile {
   ) {
     this.#now = now;
     this.#allowedAt = now();
-    this.#size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+    this.#size = lstatSync(path, { throwIfNoEntry: false })?.size ?? 0;
   }
 
   /** Why the last line could not be written. */
@@ -49,13 +64,13 @@ export class LogFile {
 
   /** Appends a line; a disk that is full must not end the bridge. */
   append(line: LogLine): void {
-    const text = `${JSON.stringify(line)}\n`;
+    const text = `${jsonLine(line)}\n`;
     try {
       if (this.#size > MAX_LOG_BYTES) {
         renameSync(this.path, olderPart(this.path));
         this.#size = 0;
       }
-      appendFileSync(this.path, text, { mode: 0o600 });
+      appendTo(this.path, text);
       this.#size += text.length;
       this.#problem = undefined;
     } catch (error) {
@@ -69,14 +84,15 @@ export class LogFile {
     try {
       renameSync(this.path, path);
     } catch {
-      this.#size = statSync(path, { throwIfNoEntry: false })?.size ?? 0; // somebody removed it
+      this.#size = lstatSync(path, { throwIfNoEntry: false })?.size ?? 0; // somebody removed it
     }
     this.path = path;
   }
 
   /** Appends words for a person, unless there have been far too many. */
   say(message: string, level: LogLevel): void {
-    this.appendLimited({ time: new Date(this.#now()).toISOString(), level, message });
+    const text = printable(message, MAX_MESSAGE);
+    this.appendLimited({ time: new Date(this.#now()).toISOString(), level, message: text });
   }
 
   /** Appends a line that a target can cause, unless there have been far too many of these. */

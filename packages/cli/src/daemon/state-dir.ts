@@ -1,4 +1,4 @@
-import { accessSync, chmodSync, constants, readdirSync, statSync } from 'node:fs';
+import { accessSync, chmodSync, constants, lstatSync, readdirSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
@@ -17,6 +17,8 @@ export interface BridgeFiles {
 const OWN_NAME = /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock|uses)(?:\.(?:[x1]|new))?|\.[0-9a-z]{1,9})$/;
 /** Other programs may have sockets in the same directory: only these are connected to. */
 const CONTROL_NAME = /^[0-9a-f]{16}\.sock$/;
+/** In a directory with this bit nobody removes or renames another's files. */
+const STICKY = 0o1000;
 /** Bytes of a socket's path on macOS, which has the fewest; the longest name here is `HASH.lock.x`. */
 const MAX_SOCKET_PATH = 103;
 const LONGEST_ENDING = '.lock.x';
@@ -41,24 +43,63 @@ export function useRecordPath(files: BridgeFiles): string {
   return join(recordDirectory(), `${basename(files.pid, '.pid')}.uses`);
 }
 
-/**
- * Makes sure that the directory exists and is private. One with a laxer mode is made private if it holds
- * nothing but files of bridges.
- */
+/** Makes sure that the directory exists, is private and can be written to. */
 export function ensureStateDirectory(directory: string): void {
   try {
     makeDirectories(directory);
-    const { uid, mode } = statSync(directory);
-    if (process.getuid && uid !== process.getuid()) throw new Error('it belongs to another user');
+    makePrivate(directory);
     accessSync(directory, constants.W_OK);
-    if ((mode & 0o077) === 0 || process.platform === 'win32') return;
-    if (!readdirSync(directory).every((name) => OWN_NAME.test(name))) {
-      throw new Error(`others may look into it (mode ${(mode & 0o777).toString(8)}), and it has other files`);
-    }
-    chmodSync(directory, 0o700);
   } catch (error) {
     throw unusableState(directory, error as Error);
   }
+}
+
+/** Throws if what is in the directory can't be believed, because others may have put it there. None is all right. */
+export function checkStateDirectory(directory: string): void {
+  try {
+    if (lstatSync(directory, { throwIfNoEntry: false })) makePrivate(directory);
+  } catch (error) {
+    throw unusableState(directory, error as Error);
+  }
+}
+
+/** Throws if others can replace the files in a directory that a person chose for the PID file; it may be shared. */
+export function checkSharedDirectory(directory: string): void {
+  const { uid, mode } = statSync(directory);
+  const isOurs = !process.getuid || uid === 0 || uid === process.getuid();
+  const isSafe = (mode & 0o022) === 0 || (mode & STICKY) !== 0 || process.platform === 'win32';
+  if (isOurs && isSafe) return;
+  const why = isOurs
+    ? `others may replace what is in it (mode ${octal(mode)})`
+    : 'it belongs to another user';
+  throw unusable(directory, why, 'Name another place with --pid-file.');
+}
+
+/**
+ * Throws unless the directory is this user's alone. One that others may only read is made private if it holds nothing
+ * but files of bridges; one that others may write to, if it is empty.
+ */
+function makePrivate(directory: string): void {
+  const { uid, mode } = statSync(directory);
+  const link = lstatSync(directory);
+  const ownUid = process.getuid?.() ?? uid;
+  if (link.isSymbolicLink() && link.uid !== ownUid && link.uid !== 0) {
+    throw new Error('it is a symbolic link of another user');
+  }
+  if (uid !== ownUid) throw new Error('it belongs to another user');
+  if ((mode & 0o077) === 0 || process.platform === 'win32') return;
+  const names = readdirSync(directory);
+  if ((mode & 0o022) !== 0 && names.length > 0) {
+    throw new Error(`others may write to it (mode ${octal(mode)}), and it is not empty`);
+  }
+  if (!names.every((name) => OWN_NAME.test(name))) {
+    throw new Error(`others may look into it (mode ${octal(mode)}), and it has other files`);
+  }
+  chmodSync(directory, 0o700);
+}
+
+function octal(mode: number): string {
+  return (mode & 0o777).toString(8);
 }
 
 /** The error for a state directory that something can't be done in. */
@@ -86,12 +127,12 @@ export function filesBeside(pidFile: string): BridgeFiles {
   return filesAt(resolve(pidFile).replace(/\.pid$/, ''));
 }
 
-/** The control sockets of all bridges in a directory, of dead ones too. */
+/** The control sockets of all bridges in a directory, of dead ones too; no links, which would lead elsewhere. */
 export function controlSockets(directory: string): string[] {
   try {
-    return readdirSync(directory)
-      .filter((name) => CONTROL_NAME.test(name))
-      .map((name) => join(directory, name));
+    return readdirSync(directory, { withFileTypes: true })
+      .filter((entry) => CONTROL_NAME.test(entry.name) && !entry.isSymbolicLink())
+      .map(({ name }) => join(directory, name));
   } catch {
     return []; // no directory, no bridges
   }

@@ -1,16 +1,8 @@
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, fstatSync, ftruncateSync, renameSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { openPlainFile, readPlainFile } from '@gpg-bridge/core/fs/plain-file';
 import type { KeyUse, KeyUseRecord, RecordedUse } from '@gpg-bridge/core/host/key-use-record';
+import { jsonLine } from '@gpg-bridge/core/text/escape';
 
 /** One line of the record: a use and what became of it, or many of them folded into one. */
 export interface RecordedLine {
@@ -78,8 +70,7 @@ export class UseRecordFile implements KeyUseRecord {
     try {
       removeOld(this.path, this.#now() - KEPT_MS);
       // Not in append mode, which would write everything at the end.
-      const { O_RDWR, O_CREAT, O_NOFOLLOW = 0 } = constants;
-      this.#descriptor = openSync(this.path, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600);
+      this.#descriptor = openPlainFile(this.path, 'update');
       return this.#descriptor;
     } catch (error) {
       throw unwritable(this.path, error);
@@ -108,7 +99,7 @@ export class UseRecordFile implements KeyUseRecord {
   }
 
   #append({ time, session, command, key }: KeyUse, outcome: string, durationMs: number): Line {
-    const head = JSON.stringify({
+    const head = jsonLine({
       time: new Date(time).toISOString(),
       target: this.target,
       session,
@@ -167,7 +158,7 @@ function tail(outcome: string, durationMs: number, count?: number): string {
 export function readUseRecord(path: string): RecordedLine[] {
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readPlainFile(path);
   } catch {
     return [];
   }
@@ -184,7 +175,13 @@ function removeOld(path: string, before: number): void {
   const lines = readUseRecord(path);
   const kept = lines.filter(({ time }) => !(Date.parse(time) < before));
   if (kept.length === lines.length) return;
-  writeFileSync(`${path}.new`, kept.map((line) => `${JSON.stringify(line)}\n`).join(''), { mode: 0o600 });
+  rmSync(`${path}.new`, { force: true });
+  const file = openPlainFile(`${path}.new`, 'create');
+  try {
+    writeFileSync(file, kept.map((line) => `${jsonLine(line)}\n`).join(''));
+  } finally {
+    closeSync(file);
+  }
   renameSync(`${path}.new`, path);
 }
 

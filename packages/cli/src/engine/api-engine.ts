@@ -24,6 +24,8 @@ export interface ApiEngineOptions {
   answerTimeoutMs?: number;
 }
 
+const EXEC_ID = /^[0-9a-f]{1,128}$/i;
+
 /** An engine knows a command's exit status only a moment after its stream has ended: delays between questions. */
 const EXIT_STATUS_DELAYS_MS = [0, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
 
@@ -144,8 +146,9 @@ export class ApiEngine implements Engine {
         ...(options.user === undefined ? {} : { User: options.user }),
       },
     );
-    const { Id } = (answer.body ?? {}) as { Id?: string };
-    if (answer.status === 201 && Id) return Id;
+    const { Id } = (answer.body ?? {}) as { Id?: unknown };
+    // It becomes part of the address of the next request.
+    if (answer.status === 201 && typeof Id === 'string' && EXEC_ID.test(Id)) return Id;
     throw this.execRefused(container, answer);
   }
 
@@ -164,8 +167,8 @@ export class ApiEngine implements Engine {
       if (wait > 0) await delay(wait);
       const answer = await this.connection.request('GET', `/exec/${execId}/json`).catch(() => undefined);
       if (answer?.status !== 200) return unknown; // the container or the engine is gone
-      const { Running, ExitCode } = (answer.body ?? {}) as { Running?: boolean; ExitCode?: number | null };
-      if (!Running) return { status: ExitCode ?? null, signal: null };
+      const { Running, ExitCode } = (answer.body ?? {}) as { Running?: unknown; ExitCode?: unknown };
+      if (!Running) return { status: typeof ExitCode === 'number' ? ExitCode : null, signal: null };
     }
     return unknown;
   }

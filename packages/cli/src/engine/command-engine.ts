@@ -64,8 +64,7 @@ export class CommandEngine implements Engine {
   async inspectContainer(nameOrId: string): Promise<ContainerInfo> {
     checkContainerName(this.kind, nameOrId);
     const output = await this.run(['container', 'inspect', nameOrId]);
-    if (output.status === 0)
-      return parseContainerInfo(this.kind, (JSON.parse(output.stdout.toString()) as unknown[])[0]);
+    if (output.status === 0) return parseContainerInfo(this.kind, firstDescription(output.stdout));
     const reason = lastLine(output.stderr);
     if (NO_SUCH_CONTAINER.test(reason)) throw containerNotFound(this.kind, nameOrId, reason);
     throw this.unreachable(reason);
@@ -186,6 +185,16 @@ class CommandExecStream implements ExecStream {
 
   kill(): void {
     endChild(this.child);
+  }
+}
+
+/** The first of the descriptions that `inspect` prints; undefined if it is none. */
+function firstDescription(printed: Buffer): unknown {
+  try {
+    const descriptions: unknown = JSON.parse(printed.toString());
+    return Array.isArray(descriptions) ? descriptions[0] : undefined;
+  } catch {
+    return undefined;
   }
 }
 

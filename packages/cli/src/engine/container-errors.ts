@@ -3,11 +3,17 @@ import type { EngineKind } from './engine.ts';
 
 /** What the engines accept as a name or an id. */
 const CONTAINER_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
+/** A host name of 64 and a path have room for less. */
+const MAX_NAME = 255;
+
+/** Whether an engine would accept it as a name or an id. */
+export function isContainerName(name: string): boolean {
+  return name.length <= MAX_NAME && CONTAINER_NAME.test(name);
+}
 
 /** Refuses what can't be a container's name, before it is taken for an option or a path. */
 export function checkContainerName(kind: EngineKind, name: string): void {
-  if (!CONTAINER_NAME.test(name))
-    throw containerNotFound(kind, name, 'this is not a name or id of a container');
+  if (!isContainerName(name)) throw containerNotFound(kind, name, 'this is not a name or id of a container');
 }
 
 /** The error for a container that is not there. */

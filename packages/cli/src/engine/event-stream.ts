@@ -38,7 +38,7 @@ export function parseEvent(line: string): ContainerEvent | undefined {
   const { Type, Action, Status, Actor, ID } = parseDocument(line);
   const action = ACTIONS.get(Action ?? Status);
   const id = Actor?.ID ?? ID;
-  return Type === 'container' && action && id ? { action, id } : undefined;
+  return Type === 'container' && action && id && typeof id === 'string' ? { action, id } : undefined;
 }
 
 function parseDocument(line: string): EventDocument {

@@ -23,6 +23,7 @@ import { matchesTarget } from '../daemon/match-target.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
+  checkStateDirectory,
   controlSockets,
   ensureStateDirectory,
   filesBeside,
@@ -76,18 +77,24 @@ const STOP_TIMEOUT_MS = 15_000;
 
 /** Starts, finds and ends bridges, each in a daemon of its own that outlives this process. */
 export class Manager implements SocketBridgeManager {
-  readonly #directory: string;
+  readonly #stateDirectory: string;
   readonly #program: string | undefined;
   readonly #progress: (text: string) => void;
   readonly #notice: (text: string) => void;
   readonly #signal: AbortSignal | undefined;
 
   constructor(options: ManagerOptions = {}) {
-    this.#directory = options.stateDirectory ?? stateDirectory();
+    this.#stateDirectory = options.stateDirectory ?? stateDirectory();
     this.#program = options.program;
     this.#progress = options.progress ?? (() => {});
     this.#notice = options.notice ?? (() => {});
     this.#signal = options.signal;
+  }
+
+  /** Where the bridges' files are, looked at before anything in it is believed. */
+  get #directory(): string {
+    checkStateDirectory(this.#stateDirectory);
+    return this.#stateDirectory;
   }
 
   /** Makes sure that a bridge with these options runs; returns when it works. */

@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process';
 
 import { once } from 'node:events';
-import { closeSync, existsSync, openSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { openPlainFile } from '@gpg-bridge/core/fs/plain-file';
 import { type BridgeOptions, bridgeWords, hostAgentVariables } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import type { Predecessor } from '../daemon/daemon.ts';
@@ -91,7 +92,7 @@ export async function spawnDaemon(
 
 function openLog(path: string): number {
   try {
-    return openSync(path, 'a', 0o600);
+    return openPlainFile(path, 'append');
   } catch (error) {
     throw unusableState(dirname(path), error as Error);
   }

@@ -3,7 +3,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import { containerNotFound, containerNotRunning } from '../engine/container-errors.ts';
 import type { ContainerEvent, ContainerInfo, Engine, EngineKind } from '../engine/engine.ts';
 import { openContainer } from '../engine/open-engine.ts';
-import { shellQuote } from './shell-quote.ts';
+import { pasteable } from './shell-quote.ts';
 import type { Target, TargetOptions } from './target.ts';
 
 /** What a container is followed by when it was removed and made again. */
@@ -41,7 +41,7 @@ async function foundTarget(following: Following, found: ContainerInfo): Promise<
     place: address,
     user: await userId(engine, found, user),
     byName,
-    shell: shell.map(shellQuote).join(' '),
+    shell: pasteable(shell),
     exec: (argv) => engine.exec(found.id, argv, user === undefined ? {} : { user }),
     attach: (argv, terminal) =>
       engine.attach(found.id, argv, { terminal, ...(user === undefined ? {} : { user }) }),

@@ -4,7 +4,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import { describeFailure, type ProgramResult, runProgram } from '@gpg-bridge/core/process/run-program';
 import { printable } from '@gpg-bridge/core/text/escape';
 import { attachProcess } from '../engine/attach.ts';
-import { shellQuote } from './shell-quote.ts';
+import { pasteable } from './shell-quote.ts';
 import { spawnExec } from './spawn-exec.ts';
 import { withStderrLines } from './stderr-lines.ts';
 import { leadsElsewhere } from './target.ts';
@@ -93,7 +93,7 @@ export class Kubectl {
     throw new BridgeError('TARGET_NOT_FOUND', {
       what: `kubectl does not find ${words[0]} ${words[1]} in the namespace ${this.namespace}`,
       why: lastWords(result),
-      fix: `See \`kubectl ${[...this.words, 'get', `${words[0]}s`].map(shellQuote).join(' ')}\`.`,
+      fix: `See \`${pasteable(['kubectl', ...this.words, 'get', `${words[0]}s`])}\`.`,
     });
   }
 
@@ -117,7 +117,7 @@ export class Kubectl {
     throw new BridgeError('TARGET_NOT_RUNNING', {
       what: `deployment ${deployment} has no pod to run a command in`,
       why: `none of its ${items.length} pods is ready`,
-      fix: `See \`kubectl ${[...this.words, 'get', 'pods'].map(shellQuote).join(' ')}\`.`,
+      fix: `See \`${pasteable(['kubectl', ...this.words, 'get', 'pods'])}\`.`,
     });
   }
 

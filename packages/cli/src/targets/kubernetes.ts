@@ -1,7 +1,7 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { printable } from '@gpg-bridge/core/text/escape';
 import { findCluster, Kubectl, type Pod } from './kubectl.ts';
-import { shellQuote } from './shell-quote.ts';
+import { pasteable } from './shell-quote.ts';
 import { backOff } from './spawn-exec.ts';
 import { leadsElsewhere, type Target, type TargetOptions, wrongTarget } from './target.ts';
 
@@ -15,6 +15,7 @@ interface PodName {
 }
 
 const DEPLOYMENT = 'deploy:';
+const KUBERNETES_NAME = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
 /** What kubectl itself looks at before it takes the first container. */
 const DEFAULT_CONTAINER = 'kubectl.kubernetes.io/default-container';
 
@@ -68,7 +69,7 @@ async function podTarget(kubectl: Kubectl, wanted: PodName, namespaceUid = ''): 
     throw leadsElsewhere(nameOf(wanted), `another cluster answers at ${cluster.server} by now`);
   }
   const place = `${cluster.place}\n${uid || namespaceUid}`;
-  const podName = pod.metadata?.name ?? wanted.pod;
+  const podName = checkedName(pod.metadata?.name ?? wanted.pod, 'pod');
   const container = containerOf(pod, wanted.container, `k8s:${namespace}/${podName}`);
   const id = `${namespace}/${podName}/${container}`;
   const full: PodName = { ...wanted, namespace, container };
@@ -86,7 +87,7 @@ async function podTarget(kubectl: Kubectl, wanted: PodName, namespaceUid = ''): 
     user: '',
     byName: wanted.isDeployment,
     reachedByCommand: true,
-    shell: ['kubectl', ...words].map(shellQuote).join(' '),
+    shell: pasteable(['kubectl', ...words]),
     exec: (argv) => kubectl.exec(podName, container, argv),
     attach: (argv, terminal) => kubectl.attach(podName, container, argv, terminal),
     async check() {
@@ -95,7 +96,7 @@ async function podTarget(kubectl: Kubectl, wanted: PodName, namespaceUid = ''): 
       throw new BridgeError('TARGET_NOT_RUNNING', {
         what: `the pod of ${name} is not running`,
         why: `its phase is ${printable(phase)}`,
-        fix: `See \`kubectl ${[...kubectl.words, 'describe', 'pod', podName].map(shellQuote).join(' ')}\`.`,
+        fix: `See \`${pasteable(['kubectl', ...kubectl.words, 'describe', 'pod', podName])}\`.`,
       });
     },
     watch: async () => () => {},
@@ -107,11 +108,21 @@ async function podTarget(kubectl: Kubectl, wanted: PodName, namespaceUid = ''): 
   };
 }
 
+/** A name that a cluster told, if it can be one: it becomes an argument of kubectl, and part of a hint to paste. */
+function checkedName(name: unknown, what: string): string {
+  if (typeof name === 'string' && KUBERNETES_NAME.test(name)) return name;
+  throw new BridgeError('TARGET_NOT_FOUND', {
+    what: `the cluster's answer names no ${what}`,
+    why: `${JSON.stringify(name)} can't be the name of one`,
+    fix: 'See whether kubectl leads to the cluster that you mean.',
+  });
+}
+
 /** The container that is meant, or the one that kubectl would take. */
 function containerOf({ spec, metadata }: Pod, wanted: string | undefined, name: string): string {
   const names = [...(spec?.containers ?? []), ...(spec?.ephemeralContainers ?? [])].map((each) => each.name);
   const chosen = wanted ?? metadata?.annotations?.[DEFAULT_CONTAINER] ?? names[0];
-  if (chosen !== undefined && names.includes(chosen)) return chosen;
+  if (chosen !== undefined && names.includes(chosen)) return checkedName(chosen, 'container');
   throw new BridgeError('TARGET_NOT_FOUND', {
     what: `${name} has no container ${printable(chosen ?? '')}`,
     why: `its containers are ${printable(names.join(', '))}`,

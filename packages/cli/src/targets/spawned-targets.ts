@@ -5,7 +5,7 @@ import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
 import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
 import { attachProcess } from '../engine/attach.ts';
 import type { ExecStream } from '../engine/engine.ts';
-import { shellQuote } from './shell-quote.ts';
+import { pasteable } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
 import { leadsElsewhere, refuseUser, type Target, type TargetOptions, wrongTarget } from './target.ts';
 
@@ -73,7 +73,7 @@ export async function localTarget(
     kind: 'local',
     id,
     sshDirectory: id,
-    shell: `eval "$(gpg-bridge env ${shellQuote(`local:${id}`)})"`,
+    shell: `eval "$(gpg-bridge env ${pasteable([`local:${id}`])})"`,
     async check() {
       // A link that was put there later leads elsewhere.
       if (canonicalPath(id) !== id) {
@@ -129,7 +129,7 @@ export async function wslTarget(name: string, user?: string): Promise<Target> {
     user,
     reachedByCommand: true,
     command: (argv) => ['wsl.exe', '-d', name, ...asUser, '--exec', ...argv],
-    shell: ['wsl', '-d', name, ...asUser].map(shellQuote).join(' '),
+    shell: pasteable(['wsl', '-d', name, ...asUser]),
   });
 }
 

@@ -2,7 +2,7 @@ import { runProgram } from '@gpg-bridge/core/process/run-program';
 import { attachProcess } from '../engine/attach.ts';
 import type { ExecStream } from '../engine/engine.ts';
 import { loginShellCommand } from './login-shell-command.ts';
-import { shellQuote } from './shell-quote.ts';
+import { pasteable } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
 import { withStderrLines } from './stderr-lines.ts';
 import { refuseUser, type Target, type TargetOptions } from './target.ts';
@@ -65,7 +65,7 @@ export async function sshTarget(
     ...(place && !isPlain(place, name) ? { where: addressOf(place) } : {}),
     user: '',
     reachedByCommand: true,
-    shell: `ssh ${shellQuote(name)}`,
+    shell: pasteable(['ssh', name]),
     async exec(argv) {
       // ssh sends one string, which the login shell of the other side parses.
       const words = [...fixed, loginShellCommand(argv)];

@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { printable } from '@gpg-bridge/core/text/escape';
 
 type Stream = Pick<NodeJS.WriteStream, 'isTTY'>;
 
@@ -33,7 +34,7 @@ export class Spinner {
   /** Shows what is going on now. */
   show = (text: string): void => {
     if (!isDecorated(process.stderr)) return;
-    this.#text = text;
+    this.#text = printable(text);
     this.#timer ??= setInterval(() => this.#draw(), 100).unref();
     this.#draw();
   };

@@ -15,6 +15,28 @@ export function printable(value: Buffer | string, limit = 400): string {
 }
 
 /**
+ * A value as one line of JSON that a terminal prints and does not obey: JSON itself leaves DEL, the control characters
+ * from 0x80 on and direction characters as they are.
+ */
+export function jsonLine(value: unknown): string {
+  return JSON.stringify(value).replace(/[\x7f-\x9f\p{Cf}\u2028\u2029]/gu, (character) =>
+    character
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
+}
+
+/** A value with every text in it made printable, whatever its length: for what is shown on a terminal. */
+export function printableValue<T>(value: T): T;
+export function printableValue(value: unknown): unknown {
+  if (typeof value === 'string') return printable(value, Number.POSITIVE_INFINITY);
+  if (Array.isArray(value)) return value.map((each) => printableValue(each));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, printableValue(each)]));
+}
+
+/**
  * Text of the other end as one plain line, for places that show no escapes: runs of control, direction and
  * white-space characters, and lone surrogates, become one space. A direction character can make a dialog
  * or a terminal say something else.
