@@ -1,5 +1,6 @@
 // Builds what is shipped: the socket servers, and the command with its library.
 import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -60,4 +61,21 @@ await Promise.all([
     plugins: [lateCommands],
   }),
   writeFile(`${dist}/package.json`, '{ "type": "commonjs" }\n'),
+  writeManPage(),
 ]);
+
+/** The manual page comes from the same words as `--help`. */
+async function writeManPage() {
+  const { outputFiles } = await build({
+    ...common,
+    stdin: {
+      contents: `import { manPage } from './commands/man-page.ts'; import { VERSION } from './version.ts'; module.exports = manPage(VERSION);`,
+      resolveDir: cli,
+      loader: 'ts',
+    },
+    write: false,
+  });
+  const page = { exports: '' };
+  new Function('module', 'require', outputFiles[0].text)(page, createRequire(import.meta.url));
+  await writeFile(`${dist}/gpg-bridge.1`, page.exports);
+}

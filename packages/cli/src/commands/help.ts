@@ -1,13 +1,27 @@
 import { COMMANDS, COMMON_OPTIONS, type CommandName, type CommandSpec, type OptionSpec } from './specs.ts';
 
-const TARGETS = `Targets:
-  NAME, docker:NAME      a Docker container, by name or ID
-  podman:NAME            a Podman container
-  ssh:[USER@]HOST        a machine that ssh reaches
-  k8s:[NS/]POD[/CTR]     a pod that kubectl reaches; deploy:NAME for POD: its first ready one
-  wsl:DISTRO             a WSL distribution
-  local:DIR              this machine, with DIR as GNUPGHOME
-  --exec 'COMMAND'       whatever runs a command with its input and output`;
+/** How a target is written, and what it is. */
+export const TARGET_KINDS: readonly (readonly [target: string, what: string])[] = [
+  ['NAME, docker:NAME', 'a Docker container, by name or ID'],
+  ['podman:NAME', 'a Podman container'],
+  ['ssh:[USER@]HOST', 'a machine that ssh reaches'],
+  ['k8s:[NS/]POD[/CTR]', 'a pod that kubectl reaches; deploy:NAME for POD: its first ready one'],
+  ['wsl:DISTRO', 'a WSL distribution'],
+  ['local:DIR', 'this machine, with DIR as GNUPGHOME'],
+  ["--exec 'COMMAND'", 'whatever runs a command with its input and output'],
+];
+
+/** What a command's exit status says, unless its own help says more. */
+export const EXIT_STATUSES: readonly (readonly [status: number, what: string])[] = [
+  [0, 'it is done'],
+  [1, 'it failed'],
+  [2, 'the words of the command are wrong'],
+  [3, 'the target was not found, or does not run'],
+  [4, 'the agent of this machine is not available'],
+  [5, 'the target has nothing that can run its end of the bridge'],
+];
+
+const TARGETS = `Targets:\n${TARGET_KINDS.map(([target, what]) => `  ${target.padEnd(23)}${what}`).join('\n')}`;
 
 /** What `gpg-bridge --help` prints. */
 export function generalHelp(): string {
@@ -36,12 +50,19 @@ export function commandHelp(name: CommandName): string {
   const examples = spec.examples.map(([command, what]) => `  ${command}\n      ${what}`);
   return [
     `gpg-bridge ${name}: ${spec.summary}`,
-    `Usage: gpg-bridge ${name}${spec.operands ? ` ${spec.operands}` : ''} [OPTION…]`,
+    `Usage: ${usageLine(name)}`,
     ...(spec.details ? [spec.details] : []),
     `Options:\n${optionLines({ ...spec.options, ...COMMON_OPTIONS })}`,
     ...(spec.operands?.includes('TARGET') ? [TARGETS] : []),
     `Examples:\n${examples.join('\n')}`,
   ].join('\n\n');
+}
+
+/** How a command is written; the options of one that runs another command stand before that. */
+export function usageLine(name: CommandName): string {
+  const spec: CommandSpec = COMMANDS[name];
+  const operands = spec.takesCommand ? (spec.operands ?? '').replace(' ', ' [OPTION…] ') : spec.operands;
+  return ['gpg-bridge', name, operands, spec.takesCommand ? '' : '[OPTION…]'].filter(Boolean).join(' ');
 }
 
 function optionLines(options: Readonly<Record<string, OptionSpec>>): string {
