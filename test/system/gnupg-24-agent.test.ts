@@ -31,11 +31,11 @@ requireSystem('docker')('a host with the gpg-agent of GnuPG 2.4', () => {
       (await talk(`${target.dir}/S.gpg-agent`, `${text}\nBYE\n`)).split('\n').slice(1, -2).join('\n');
     await person.ok('up', name);
     expect(await ask('GETINFO version')).toMatch(/^D 2\.4\./);
-    return { person, other, name, ask };
+    return { person, other, name, ask, pinentry };
   }
 
   it('asks for no passphrase in the target’s words, unless --allow-passphrase is given', async () => {
-    const { person, name, ask } = await personWith24();
+    const { person, name, ask, pinentry } = await personWith24();
     const question = 'GET_PASSPHRASE --data X X Prompt Give+me+your+password';
     expect(await ask(question)).toBe('ERR 67109115 Forbidden <GPG Agent>');
     await person.ok('up', name, '--allow-passphrase');
@@ -45,6 +45,14 @@ requireSystem('docker')('a host with the gpg-agent of GnuPG 2.4', () => {
     for (const file of ['.log', '.uses']) {
       expect(readFileSync(await person.file(file), 'utf8')).not.toContain('what was typed');
     }
+    await person.ok('up', name, '--confirm');
+    await pinentry.confirms('cancel');
+    expect(await ask(question)).toMatch(/^ERR 67108978 Not confirmed <GPG Agent> - /);
+    expect(await pinentry.questions()).toEqual([
+      expect.stringMatching(
+        / wants to ask you for a passphrase in its own words, and will get what you type\.$/,
+      ),
+    ]);
     await person.ok('up', name, '--no-allow-passphrase');
     expect(await ask(question)).toBe('ERR 67109115 Forbidden <GPG Agent>');
   });

@@ -23,6 +23,8 @@ export interface BridgeOptions {
   decrypt?: boolean;
   /** Whether the target may have a passphrase asked for in its own words. */
   allowPassphrase?: boolean;
+  /** Whether a person on the host is asked about every use of a key. */
+  confirm?: boolean;
   /** gpg-agent's restricted socket, where neither gpgconf nor gpg-agent.conf tells it. */
   gpgSocket?: string;
   /** GNUPGHOME of the host's agent and keys; GnuPG's own place if absent. */
@@ -155,6 +157,7 @@ export function bridgeWords(options: BridgeOptions): string[] {
   for (const key of options.gpgKeys ?? []) words.push(`--gpg-key=${key}`);
   if (options.decrypt === false) words.push('--no-decrypt');
   if (options.allowPassphrase) words.push('--allow-passphrase');
+  if (options.confirm) words.push('--confirm');
   if (options.gpgSocket !== undefined) words.push(`--gpg-socket=${options.gpgSocket}`);
   if (options.runtime !== undefined) words.push(`--runtime=${options.runtime}`);
   if (options.takeover) words.push('--takeover');

@@ -10,11 +10,22 @@ echo 'OK Pleased to meet you'
 while read -r word rest; do
   case $word in
     GETPIN) . "$dir/behaviour" ;;
-    GETINFO) echo "D $$"; echo OK ;;
+    SETDESC) description=$rest; echo OK ;;
+    CONFIRM) echo "$description" >> "$dir/questions"; . "$dir/confirmation" ;;
+    GETINFO) if [ "$rest" = flavor ]; then cat "$dir/flavour"; else echo "D $$"; fi; echo OK ;;
     BYE) echo 'OK closing connection'; exit 0 ;;
     *) echo OK ;;
   esac
 done`;
+
+/** What a pinentry says when a button is pressed. */
+const BUTTONS = {
+  ok: 'echo OK',
+  other: "echo 'ERR 83886194 Not confirmed <Pinentry>'",
+  cancel: "echo 'ERR 83886179 Operation cancelled <Pinentry>'",
+  close: "echo 'S BUTTON_INFO close'; echo 'ERR 83886194 Not confirmed <Pinentry>'",
+  waits: 'echo asked > "$dir/asked"; read -r _ < "$dir/go"; echo OK',
+} as const;
 
 /** Stands in for the person at the host's keyboard. `remove()` deletes it. */
 export class ScriptedPinentry {
@@ -30,6 +41,8 @@ export class ScriptedPinentry {
     await runOk('mkfifo', [join(dir, 'asked'), join(dir, 'go')]);
     const pinentry = new ScriptedPinentry(dir, passphrase);
     await pinentry.gives(passphrase);
+    await pinentry.confirms('ok');
+    await pinentry.isOf('curses');
     return pinentry;
   }
 
@@ -63,6 +76,24 @@ export class ScriptedPinentry {
     return this.#behave(
       `echo asked > "$dir/asked"; read -r _ < "$dir/go"; echo 'D ${this.passphrase}'; echo OK`,
     );
+  }
+
+  /** Asked whether something may be done, the person presses this; `waits` as for a passphrase, then OK. */
+  confirms(button: keyof typeof BUTTONS): Promise<void> {
+    return writeFile(join(this.dir, 'confirmation'), BUTTONS[button]);
+  }
+
+  /** It says that it is of this flavour; of some the third button can be believed. */
+  isOf(flavour: string): Promise<void> {
+    return writeFile(join(this.dir, 'flavour'), `D ${flavour}\n`);
+  }
+
+  /** The questions that were asked since the last call, as they stand in SETDESC. */
+  async questions(): Promise<string[]> {
+    const path = join(this.dir, 'questions');
+    const text = await readFile(path, 'utf8').catch(() => '');
+    await rm(path, { force: true });
+    return text.split('\n').filter(Boolean);
   }
 
   /** Resolves when a waiting person has been asked. */

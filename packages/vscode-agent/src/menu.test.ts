@@ -1,6 +1,6 @@
+import { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
 import { FakeVsCode } from '@gpg-bridge/test-support/fake-vscode';
 import { tempDir } from '@gpg-bridge/test-support/temp';
-import { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
 import { RecentOperations } from '@gpg-bridge/vscode-shared/recent-operations';
 import { describe, expect, it } from 'vitest';
 import type { QuickPickItem } from 'vscode';

@@ -1,5 +1,5 @@
+import type { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
 import type { HostMenuPage, MenuOutcome, OwnKeysAnswer } from '@gpg-bridge/vscode-shared/contract';
-import type { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
 import { pickFrom } from '@gpg-bridge/vscode-shared/pick-from';
 import { describeOperation, type RecentOperations } from '@gpg-bridge/vscode-shared/recent-operations';

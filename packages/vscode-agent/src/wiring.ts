@@ -4,6 +4,7 @@ import { purposeOf } from '@gpg-bridge/core/assuan/private-key-commands';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { launchAgent } from '@gpg-bridge/core/gnupg/gpgconf';
+import { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
 import { findProgram, type GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
@@ -18,7 +19,6 @@ import {
   type KeyRequest,
   reply,
 } from '@gpg-bridge/vscode-shared/contract';
-import { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
 import { t, useTranslator } from '@gpg-bridge/vscode-shared/l10n';
 import { listHostKeys } from '@gpg-bridge/vscode-shared/list-keys';
 import { logTo } from '@gpg-bridge/vscode-shared/log-channel';

@@ -1,10 +1,10 @@
+import type { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
 import {
   HOST_MENU,
   HOST_STOP,
   type HostMenuPage,
   type OwnKeysAnswer,
 } from '@gpg-bridge/vscode-shared/contract';
-import type { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
 import { pickFrom } from '@gpg-bridge/vscode-shared/pick-from';
 import { describeOperation } from '@gpg-bridge/vscode-shared/recent-operations';

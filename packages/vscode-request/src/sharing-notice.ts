@@ -1,4 +1,4 @@
-import type { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
+import type { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import { type Situation, truthOf } from './status.ts';

@@ -1,7 +1,7 @@
 import { type BridgeError, type ErrorCode, toBridgeError } from '@gpg-bridge/core/errors';
+import { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
 import { findProgram } from '@gpg-bridge/core/gnupg/programs';
 import { HOST_CHANGED, HOST_START, HOST_STOP, type OwnKeysAnswer } from '@gpg-bridge/vscode-shared/contract';
-import { KeyNames } from '@gpg-bridge/vscode-shared/key-names';
 import { t, useTranslator } from '@gpg-bridge/vscode-shared/l10n';
 import { listPublicKeys } from '@gpg-bridge/vscode-shared/list-keys';
 import { logTo } from '@gpg-bridge/vscode-shared/log-channel';

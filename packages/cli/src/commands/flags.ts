@@ -35,6 +35,8 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   if (decrypt !== undefined) options.decrypt = decrypt;
   const allowPassphrase = yesOrNo(command, flags, 'allow-passphrase');
   if (allowPassphrase !== undefined) options.allowPassphrase = allowPassphrase;
+  const confirm = yesOrNo(command, flags, 'confirm');
+  if (confirm !== undefined) options.confirm = confirm;
   const gpgSocket = textFlag(flags, 'gpg-socket');
   if (gpgSocket !== undefined) options.gpgSocket = resolve(gpgSocket);
   if (textFlag(flags, 'runtime') !== undefined) options.runtime = textFlag(flags, 'runtime') as Runtime;

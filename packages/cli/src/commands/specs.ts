@@ -76,6 +76,8 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
     help: 'let the target ask you for a passphrase in its own words, and get it',
   },
   'no-allow-passphrase': { help: 'refuse that again' },
+  confirm: { help: 'ask you on this machine before each use of a key' },
+  'no-confirm': { help: 'do not ask' },
   'gpg-socket': {
     value: 'PATH',
     help: "gpg-agent's extra socket, if neither gpgconf nor gpg-agent.conf tells it",

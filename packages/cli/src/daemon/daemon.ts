@@ -115,7 +115,10 @@ export class Daemon {
     this.#predecessor = predecessor;
     this.#log = new LogFile(files.log);
     this.#journal = new Journal((entry) => this.#log.appendLimited(entry));
-    this.#use = { pace: new PromptPace(), record: this.#openRecord() };
+    this.#use = {
+      pace: new PromptPace(options.confirm ? { maxAtOnce: 1 } : {}),
+      record: this.#openRecord(),
+    };
   }
 
   /** Without a record nothing is signed or decrypted; everything else works, and says why. */
@@ -246,7 +249,8 @@ export class Daemon {
     await this.#target.check();
     const launcher = inHome(this.#options.home, launcherCommand(chosenRuntime(this.#options)));
     const launched = await this.#target.exec(launcher);
-    const { Bridge, findHostAgents } = await import('./late-modules.ts');
+    const { Bridge, confirmUses, findHostAgents } = await import('./late-modules.ts');
+    if (this.#options.confirm) this.#use.confirm ??= confirmUses(() => this.#target.name, this.#say);
     // Looked for at every attachment: one that was missing may be there by now.
     const agents = findHostAgents(this.#options, this.#say).then((found) => {
       this.#agentWarnings = found.warnings;

@@ -16,6 +16,7 @@ const CODE_MASK = 0xffff;
 export const GPG_ERROR = {
   NO_SECKEY: 17,
   NOT_FOUND: 27,
+  TIMEOUT: 62,
   NO_AGENT: 77,
   CANCELED: 99,
   NOT_CONFIRMED: 114,

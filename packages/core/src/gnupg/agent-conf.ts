@@ -4,8 +4,14 @@ import { isAbsolute, join } from 'node:path';
 import { listDir } from './gpgconf.ts';
 import type { GnupgOptions } from './programs.ts';
 
-/** The extra socket that gpg-agent.conf names, which gpgconf does not tell; undefined if it names none. */
-export async function configuredExtraSocket(options: GnupgOptions = {}): Promise<string | undefined> {
+/** Options of gpg-agent.conf whose values are paths and which gpgconf does not tell. */
+export type AgentPath = 'extra-socket' | 'pinentry-program';
+
+/** The path that gpg-agent.conf gives for an option; undefined if it gives none. */
+export async function configuredPath(
+  option: AgentPath,
+  options: GnupgOptions = {},
+): Promise<string | undefined> {
   const { env = process.env, platform = process.platform } = options;
   const home = env.HOME || homedir();
   let text: string;
@@ -17,8 +23,8 @@ export async function configuredExtraSocket(options: GnupgOptions = {}): Promise
   } catch {
     return undefined; // most people have none
   }
-  const lines = [...text.matchAll(/^[ \t]*(?:--)?extra-socket[ \t]+(.*?)[ \t]*\r?$/gm)];
-  const value = lines.at(-1)?.[1]?.replace(/^"(.*)"$/, '$1');
+  const lines = [...text.matchAll(/^[ \t]*(?:--)?([a-z-]+)[ \t]+(.*?)[ \t]*\r?$/gm)];
+  const value = lines.findLast(([, name]) => name === option)?.[2]?.replace(/^"(.*)"$/, '$1');
   const path = value?.replace(/^~(?=\/|$)/, () => home);
   // `none` has no socket, and what a relative path is relative to nobody but the agent knows.
   return path !== undefined && isAbsolute(path) ? path : undefined;

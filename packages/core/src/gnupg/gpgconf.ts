@@ -1,3 +1,4 @@
+import { percentDecode } from '../assuan/percent.ts';
 import { BridgeError } from '../errors.ts';
 import { describeFailure, runProgram } from '../process/run-program.ts';
 import { findProgram, type GnupgOptions } from './programs.ts';
@@ -20,6 +21,13 @@ export async function listDir(name: GnupgDir, options: GnupgOptions = {}): Promi
     why: path === '' ? `gpgconf knows no ${name}` : 'gpgconf answered with more than a path',
     fix: 'Run `gpgconf --list-dirs` and update GnuPG to 2.2 or later if the name is missing there.',
   });
+}
+
+/** The program that asks a person for gpg-agent, unless gpg-agent.conf names another; gpgconf escapes it with `%`. */
+export async function pinentryProgram(options: GnupgOptions = {}): Promise<string | undefined> {
+  const components = await gpgconf(['--list-components'], options);
+  const path = /^pinentry:[^:]*:([^:\r\n]+)/m.exec(components)?.[1];
+  return path && percentDecode(Buffer.from(path)).toString();
 }
 
 /** Starts gpg-agent unless it runs already, and returns when it does. */

@@ -3,7 +3,7 @@ import { ask } from '../assuan/ask.ts';
 import { GREETING_TIMEOUT_MS } from '../assuan/greeting.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
 import { changeStamp, type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
-import { configuredExtraSocket } from '../gnupg/agent-conf.ts';
+import { configuredPath } from '../gnupg/agent-conf.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { ViewSocket } from '../io/view-socket.ts';
@@ -39,7 +39,8 @@ export class HostGpgAgent {
   readonly #log: LogCallback;
   /** Asked again after a failure, since GnuPG may be installed while the bridge runs. */
   readonly #path = new Remembered(
-    async () => (await configuredExtraSocket(this.#options)) ?? listDir('agent-extra-socket', this.#options),
+    async () =>
+      (await configuredPath('extra-socket', this.#options)) ?? listDir('agent-extra-socket', this.#options),
   );
   #launching: Promise<void> | undefined;
   readonly #queue = new OpeningQueue((outcome, signal) => this.#openNow(outcome, signal));

@@ -21,6 +21,17 @@ function use(of: PromptPace): { turn: Turn | undefined } {
 
 const settle = () => vi.advanceTimersByTimeAsync(0);
 
+/** Whether a use begins at once. */
+const isAtOnce = (pace: PromptPace) => !(pace.enter() instanceof Promise);
+
+describe('a pace where a person is asked about every use', () => {
+  it('has one at a time', () => {
+    const pace = new PromptPace({ maxAtOnce: 1 });
+    expect(isAtOnce(pace)).toBe(true);
+    expect(isAtOnce(pace)).toBe(false);
+  });
+});
+
 describe('the pace of prompts', () => {
   it('lets quick uses go side by side, a few at once', async () => {
     const prompts = pace();

@@ -16,6 +16,7 @@ const LONGEST_PAUSE_MS = 5 * 60_000;
  */
 export class PromptPace {
   readonly #now: () => number;
+  readonly #maxAtOnce: number;
   /** When each use that is with the agent went there. */
   readonly #withAgent = new Set<{ since: number }>();
   readonly #waiting: (() => void)[] = [];
@@ -23,8 +24,10 @@ export class PromptPace {
   #notBefore = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor({ now = Date.now }: { now?: () => number } = {}) {
+  /** `maxAtOnce` is 1 where a person is asked about every use. */
+  constructor({ now = Date.now, maxAtOnce = MAX_AT_ONCE }: { now?: () => number; maxAtOnce?: number } = {}) {
     this.#now = now;
+    this.#maxAtOnce = maxAtOnce;
   }
 
   /** How many uses wait for their turn. */
@@ -70,7 +73,7 @@ export class PromptPace {
     if (now < this.#notBefore) return false;
     if (this.#withAgent.size === 0) return true;
     // After a cancel one at a time; else as many as are answered quickly.
-    if (this.#cancels > 0 || this.#withAgent.size >= MAX_AT_ONCE) return false;
+    if (this.#cancels > 0 || this.#withAgent.size >= this.#maxAtOnce) return false;
     return [...this.#withAgent].every(({ since }) => now - since < WAITING_AFTER_MS);
   }
 

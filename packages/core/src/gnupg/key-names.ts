@@ -1,4 +1,4 @@
-import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
+import type { ListedKey } from './key-listing.ts';
 
 /** A key that nobody knows does not make every listing a new one. */
 const FRESH_MS = 5_000;
