@@ -56,7 +56,9 @@ describe('daemons', () => {
     await writeFile(pidFile, `${other.pid}\n`);
 
     expect(await person.json('status')).toEqual([]);
-    expect(await person.ok('down', `local:${target.dir}`)).toContain('There was no bridge');
+    expect(await person.ok('down', `local:${target.dir}`)).toContain(
+      'had been killed; what it left is cleared up',
+    );
     expect(await person.ok('down', '--all')).toBe('No bridge was up.\n');
     await writeFile(pidFile, `${other.pid}\n`);
     const again = await person.json<Up>('up', `local:${target.dir}`);
@@ -68,6 +70,24 @@ describe('daemons', () => {
     expect(Number(await readFile(pidFile, 'utf8'))).toBe(again.pid);
     await person.ok('down', '--all');
     expect(other.alive()).toBe(true);
+  });
+
+  it('that were killed are cleared up by `down`, which says so', async () => {
+    const person = await Person.create();
+    const [one, two] = [await person.localHome(), await person.localHome()];
+    for (const target of [one, two]) {
+      const { pid } = await person.json<Up>('up', `local:${target.dir}`, '--runtime=perl');
+      await killed(pid, `${target.dir}/S.gpg-agent`);
+    }
+    expect(await person.ok('down', `local:${one.dir}`)).toBe(
+      `The daemon of the bridge to local:${one.dir} had been killed; what it left is cleared up.\n`,
+    );
+    expect(await person.ok('down', `local:${one.dir}`)).toBe(`There was no bridge to local:${one.dir}.\n`);
+    expect(await person.ok('down', '--all')).toBe(
+      'Cleared up after one bridge whose daemon had been killed.\n',
+    );
+    expect((await person.files()).filter((name) => !name.endsWith('.log'))).toEqual([]);
+    expect(await person.ok('down', '--all')).toBe('No bridge was up.\n');
   });
 
   it('heal a state directory that is full of leftovers', async () => {
@@ -195,6 +215,29 @@ describe('daemons', () => {
     await log.printed(/waiting for local:\S+ to come back.*bridged local:/s);
     expect(await person.json('status')).toMatchObject([{ pid }]);
     await target.gpgOk(['--clear-sign'], { input: 'x' });
+  });
+
+  it('with --restart try a target that flaps with growing pauses, and say when next', async () => {
+    const person = await Person.create({ key: false });
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    const { pid } = await person.json<Up>('up', name, '--restart', '--runtime=perl');
+    const log = person.start(['log', name, '-f']);
+    for (const [times, seconds] of [
+      [1, 0.5],
+      [2, 1],
+      [3, 2],
+      [4, 4],
+    ]) {
+      await log.printed((printed) => printed.split(`bridged ${name}`).length > times!);
+      const [server] = await childrenOf(pid);
+      process.kill(server!, 'SIGKILL');
+      await log.printed(new RegExp(`the next attempt to attach is in ${seconds} s`));
+    }
+    const status = await person.run(['status', name]);
+    expect(status.stdout.toString()).toMatch(
+      /waiting for target for [\s\S]*next +attempt to attach in [0-3] s/,
+    );
   });
 
   it('let go when the `up` that starts them is interrupted', async () => {

@@ -1,10 +1,14 @@
+import { delimiter } from 'node:path';
 import { crashAgent } from '@gpg-bridge/test-support/agent-processes';
 import { personWithContainer, processesInside, signInside, type Up } from '@gpg-bridge/test-support/bridged';
-import { Person } from '@gpg-bridge/test-support/cli';
+import { Person, processesWith, untilGone } from '@gpg-bridge/test-support/cli';
 import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 
 const SERVER = 'gpg-bridge*';
@@ -73,6 +77,30 @@ requireSystem('docker')('the life of a bridge to a container', () => {
     ]);
     await person.ok('up', name);
     expect(await signInside(container)).toContain('GOODSIG');
+  });
+
+  it('goes on when the events of the engine are lost, says so, and still sees the end', async () => {
+    const { person, container, name } = await personWithContainer(docker);
+    // Through the command of the engine, whose stream of events is a process that can be killed.
+    const programs = await tempDir();
+    const program = `exec env DOCKER_HOST=${docker.env.DOCKER_HOST} /usr/bin/docker "$@"`;
+    await writeScript(programs, 'docker', program);
+    person.env.PATH = `${programs}${delimiter}${person.env.PATH}`;
+    person.env.DOCKER_HOST = 'tcp://127.0.0.1:1';
+    const { pid } = await person.json<Up>('up', name);
+    const pidFile = await person.file('.pid');
+    const log = person.start(['log', name, '-f']);
+    const events = async () => {
+      const marker = `GPG_BRIDGE_STATE_DIR=${person.stateDir}\0`;
+      return (await processesWith(marker)).filter(({ command }) => command.includes('docker events '));
+    };
+    await expect.poll(events, PATIENT).toHaveLength(1);
+    process.kill((await events())[0]!.pid, 'SIGKILL');
+    await log.printed(/lost the events of the engine; \S+ still runs, and is watched again/);
+    expect(await signInside(container)).toContain('GOODSIG');
+    expect(await person.json('status')).toMatchObject([{ pid, state: 'ready', lastError: null }]);
+    await docker.runOk(['kill', container.id]);
+    await untilGone(pidFile);
   });
 
   it('goes on through docker pause', async () => {

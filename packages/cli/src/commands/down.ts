@@ -1,8 +1,15 @@
 import { printableValue } from '@gpg-bridge/core/text/escape';
-import { Manager } from '../manager/manager.ts';
+import { Manager, type StopResult } from '../manager/manager.ts';
 import { namedBridge, otherUsers } from './bridge-operand.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
+
+/** What is said of one bridge. */
+const RESULTS: Readonly<Record<StopResult, (name: string) => string>> = {
+  ended: (name) => `The bridge to ${name} is down.`,
+  cleared: (name) => `The daemon of the bridge to ${name} had been killed; what it left is cleared up.`,
+  none: (name) => `There was no bridge to ${name}.`,
+};
 
 /** Ends one bridge, or all of them; nothing to end is success. */
 export async function run(command: ParsedCommand): Promise<number> {
@@ -11,21 +18,24 @@ export async function run(command: ParsedCommand): Promise<number> {
   const force = command.flags.force === true;
   if (named && command.flags.all) throw usage('down', 'a target and --all exclude each other');
   if (named) {
-    const stopped = await manager.stopBridge(named.spec, { ...named.selector, force });
-    const name = printableValue(named.name);
-    process.stdout.write(stopped ? `The bridge to ${name} is down.\n` : `There was no bridge to ${name}.\n`);
+    const result = await manager.stop(named.spec, { ...named.selector, force });
+    process.stdout.write(`${RESULTS[result](printableValue(named.name))}\n`);
     process.stdout.write(otherUsers('down', await manager.findAll(named.spec, named.selector)));
     return 0;
   }
   if (!command.flags.all) throw usage('down', 'it needs a target, or --all');
-  const { ended, failures } = await manager.stopEach({ force });
-  if (ended > 0 || failures.length === 0) {
-    process.stdout.write(
-      ended === 0 ? 'No bridge was up.\n' : `Ended ${ended === 1 ? 'one bridge' : `${ended} bridges`}.\n`,
-    );
+  const { ended, cleared, failures } = await manager.stopEach({ force });
+  if (ended > 0) process.stdout.write(`Ended ${bridges(ended)}.\n`);
+  if (cleared > 0) {
+    process.stdout.write(`Cleared up after ${bridges(cleared)} whose daemon had been killed.\n`);
   }
+  if (ended + cleared + failures.length === 0) process.stdout.write('No bridge was up.\n');
   const [first, ...others] = failures;
   for (const { message } of others) process.stderr.write(`gpg-bridge: ${message}\n`);
   if (first) throw first;
   return 0;
+}
+
+function bridges(count: number): string {
+  return count === 1 ? 'one bridge' : `${count} bridges`;
 }

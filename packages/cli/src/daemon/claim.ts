@@ -23,6 +23,13 @@ export async function claim(
   return claimOver(path, onConnection, removeDeadSocket);
 }
 
+/** Removes a socket that nobody listens on any more. False if there is none, or a living process holds it. */
+export async function removeIfDead(path: string): Promise<boolean> {
+  if (!statAt(path)?.isSocket() || (await stateOf(path)) !== 'dead') return false;
+  await removeDeadSocket(path);
+  return true;
+}
+
 /** Resolves when the process that holds a claim releases it or dies. */
 export function untilReleased(path: string): Promise<void> {
   return new Promise((resolve) => {

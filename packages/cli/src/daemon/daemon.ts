@@ -67,6 +67,9 @@ export interface Predecessor {
   now: boolean;
 }
 
+/** A bridge that has been attached so long is not one of a target that flaps. */
+const STEADY_MS = 60_000;
+
 /** Levels that are logged with --verbose only. */
 const QUIET: ReadonlySet<LogLevel> = new Set(['trace', 'debug']);
 
@@ -197,10 +200,10 @@ export class Daemon {
       const isFirst = this.#state === 'starting';
       try {
         if (!isFirst) await this.#follow();
-        const over = await this.#bridgeOnce(async () => {
-          attempt = 0;
-          await ready();
-        });
+        const attachedAt = performance.now();
+        const over = await this.#bridgeOnce(ready);
+        // One that was attached for a moment only goes on waiting longer each time.
+        if (performance.now() - attachedAt > STEADY_MS) attempt = 0;
         if (!this.#options.restart) return;
         this.#say(`waiting for ${this.#target.name} to come back: ${over}`, 'info');
       } catch (error) {
@@ -214,6 +217,7 @@ export class Daemon {
       this.#enter('waiting-for-target');
       const onPause = (until: Date) => {
         this.#nextAttempt = until;
+        this.#say(`the next attempt to attach is in ${(until.getTime() - Date.now()) / 1000} s`, 'info');
       };
       await this.#target.comesBack(attempt, this.#ending.signal, onPause).catch((error: unknown) => {
         if (!this.#ending.signal.aborted) throw error; // the target never comes back
@@ -285,7 +289,10 @@ export class Daemon {
     bridge.once('end', (error) => end(error?.why ?? 'it was stopped'));
     this.#ending.signal.addEventListener('abort', asked);
     // Without events of the engine, the end of the command's streams shows that the target has stopped.
-    const watching = this.#target.watch(end).catch(() => () => {});
+    const watching = this.#target.watch(end, this.#say).catch((error: Error) => {
+      this.#say(`${this.#target.name} can't be watched: ${error.message}`, 'warn');
+      return () => {};
+    });
     try {
       this.#bridge = bridge;
       this.#enter('ready');

@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import {
@@ -10,7 +10,7 @@ import {
   optionChanges,
   withHostAgents,
 } from '../bridge-options.ts';
-import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
+import { type Claim, claim, removeIfDead, untilReleased } from '../daemon/claim.ts';
 import {
   askDaemon,
   type CheckRequest,
@@ -46,6 +46,19 @@ export interface ManagerOptions {
   notice?: (text: string) => void;
   /** Gives up on a bridge that is being started. */
   signal?: AbortSignal;
+}
+
+/** Which bridge is ended, and how. */
+export type StopOptions = BridgeSelector & { force?: boolean };
+
+/** What became of a bridge: it was ended, it had been killed and what it left was cleared, or there was none. */
+export type StopResult = 'ended' | 'cleared' | 'none';
+
+/** What became of all bridges. */
+export interface StoppedBridges {
+  ended: number;
+  cleared: number;
+  failures: BridgeError[];
 }
 
 /** The variables that decide in which engine a name is looked up; an unset one counts as empty. */
@@ -201,17 +214,21 @@ export class Manager implements SocketBridgeManager {
     this.#notice(`${waiting.command}${key} in ${target.name} ${since} and ${consequence}`);
   }
 
-  /** Ends the bridge to a target; false if there was none. With `force` also one that does not answer. */
-  async stopBridge(
-    spec: string | undefined,
-    { force, ...selector }: BridgeSelector & { force?: boolean } = {},
-  ): Promise<boolean> {
-    if (force) {
-      const key = await this.keyOf(spec, selector);
-      return key === undefined ? false : forceDaemon(bridgeFiles(this.#directory, key));
-    }
-    const status = await this.find(spec, selector);
-    return status ? stopDaemon(bridgeFiles(this.#directory, status.key)) : false;
+  /**
+   * Ends the bridge to a target, and clears what a daemon left that was killed; false if no bridge ran. With `force`
+   * it also ends one that does not answer.
+   */
+  async stopBridge(spec: string | undefined, options: StopOptions = {}): Promise<boolean> {
+    return (await this.stop(spec, options)) === 'ended';
+  }
+
+  /** The same, and tells a bridge that was killed from one that never was. */
+  async stop(spec: string | undefined, { force, ...selector }: StopOptions = {}): Promise<StopResult> {
+    const end = force ? forceDaemon : stopDaemon;
+    const key = force
+      ? await this.keyOf(spec, selector)
+      : ((await this.find(spec, selector))?.key ?? (await this.#targetKey(spec, selector)));
+    return key === undefined ? 'none' : end(bridgeFiles(this.#directory, key));
   }
 
   /** Ends every bridge of this user; returns how many. All are asked before the first failure is thrown. */
@@ -221,14 +238,17 @@ export class Manager implements SocketBridgeManager {
     return ended;
   }
 
-  /** Ends every bridge of this user that can be ended; returns how many, and why others were not. */
-  async stopEach({ force = false } = {}): Promise<{ ended: number; failures: BridgeError[] }> {
+  /** Ends every bridge of this user that can be ended; returns how many, how many had been killed, and why others were not. */
+  async stopEach({ force = false } = {}): Promise<StoppedBridges> {
     const end = force ? forceDaemon : stopDaemon;
     const stops = await Promise.allSettled(
       controlSockets(this.#directory).map((control) => end(filesBeside(control.replace(/\.sock$/, '.pid')))),
     );
+    const count = (result: StopResult) =>
+      stops.filter((stop) => stop.status === 'fulfilled' && stop.value === result).length;
     return {
-      ended: stops.filter((stop) => stop.status === 'fulfilled' && stop.value).length,
+      ended: count('ended'),
+      cleared: count('cleared'),
       failures: stops.flatMap((stop) =>
         stop.status === 'rejected' ? [toBridgeError(stop.reason, "can't end a bridge")] : [],
       ),
@@ -303,7 +323,10 @@ export class Manager implements SocketBridgeManager {
   async keyOf(spec: string | undefined, selector: BridgeSelector = {}): Promise<string | undefined> {
     // One that does not answer has the key of its target all the same.
     const running = await this.find(spec, selector).catch(() => undefined);
-    if (running) return running.key;
+    return running ? running.key : this.#targetKey(spec, selector);
+  }
+
+  async #targetKey(spec: string | undefined, selector: BridgeSelector): Promise<string | undefined> {
     const target = await resolveKnown(spec, selector);
     return target && bridgeKey(target);
   }
@@ -406,22 +429,27 @@ async function runningDaemon(files: BridgeFiles, target: Target): Promise<Daemon
   return status?.key === bridgeKey(target) ? status : undefined;
 }
 
-/** Asks a daemon to end and waits for it; false if nobody answers. */
-async function stopDaemon(files: BridgeFiles): Promise<boolean> {
-  const status = await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS);
-  if (status === undefined) removeLeftovers(files);
-  return status !== undefined;
+/** Asks a daemon to end and waits for it; if nobody answers, what it may have left is cleared. */
+async function stopDaemon(files: BridgeFiles): Promise<StopResult> {
+  if (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) return 'ended';
+  const isLeft = existsSync(files.pid) || existsSync(files.control);
+  await removeIfDead(files.lock);
+  // Another process may be starting this bridge just now, and holds the control socket then.
+  if (!(await removeIfDead(files.control)) && existsSync(files.control)) return 'none';
+  removeLeftovers(files);
+  return isLeft ? 'cleared' : 'none';
 }
 
 /** The same, but one that does not answer is killed if its process is proven to be this bridge's. */
-async function forceDaemon(files: BridgeFiles): Promise<boolean> {
+async function forceDaemon(files: BridgeFiles): Promise<StopResult> {
   try {
     return await stopDaemon(files);
   } catch (error) {
     const { killDaemon } = await import('../daemon/daemon-process.ts');
     if (!(await killDaemon(files))) throw error;
+    await removeIfDead(files.control);
     removeLeftovers(files);
-    return true;
+    return 'ended';
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import type { LogCallback } from '@gpg-bridge/core/log';
 import { containerNotFound, containerNotRunning } from '../engine/container-errors.ts';
 import type { ContainerEvent, ContainerInfo, Engine, EngineKind } from '../engine/engine.ts';
 import { openContainer } from '../engine/open-engine.ts';
@@ -51,13 +52,7 @@ async function foundTarget(following: Following, found: ContainerInfo): Promise<
       seen = undefined;
       if (!running) throw containerNotRunning(kind, found.name, 'it is stopped');
     },
-    async watch(gone) {
-      const events = await engine.events({ container: found.id, actions: ['die', 'destroy'] });
-      events.on('data', ({ action }: ContainerEvent) => gone(`the container got the event ${action}`));
-      events.once('close', () => gone('the engine ended its stream of events'));
-      events.on('error', () => {}); // `close` follows
-      return () => events.removeAllListeners('close').destroy();
-    },
+    watch: (gone, log) => watchContainer(engine, found, gone, log),
     async latest() {
       await engine.checkAddress();
       if (!byName) return undefined;
@@ -68,6 +63,48 @@ async function foundTarget(following: Following, found: ContainerInfo): Promise<
     comesBack: (...when) => comesBack(engine, found, byName, ...when),
   };
   return target;
+}
+
+/**
+ * Watches the events of a container. A stream of them that ends while the container runs is replaced by another one:
+ * the command that reads it may have been killed, or the line to the engine been cut.
+ */
+async function watchContainer(
+  engine: Engine,
+  { id, name }: ContainerInfo,
+  gone: (why: string) => void,
+  log: LogCallback,
+): Promise<() => void> {
+  const watching = new AbortController();
+  let events: Readable;
+  let losses = 0;
+  const subscribe = async () => {
+    events = await engine.events({ container: id, actions: ['die', 'destroy'] });
+    events.on('data', ({ action }: ContainerEvent) => gone(`the container got the event ${action}`));
+    events.once('close', () => void replace());
+    events.on('error', () => {}); // `close` follows
+    if (watching.signal.aborted) events.destroy();
+  };
+  const replace = async () => {
+    try {
+      if (losses > 0) await (await import('./spawn-exec.ts')).backOff(losses - 1, watching.signal);
+      if (watching.signal.aborted) return;
+      losses++;
+      await subscribe();
+      // Inspected after the subscription, so that no end is missed between the two.
+      const { running } = await engine.inspectContainer(id);
+      if (watching.signal.aborted) return;
+      if (running) log(`lost the events of the engine; ${name} still runs, and is watched again`, 'warn');
+      else gone('the container stopped while the events of the engine were lost');
+    } catch {
+      if (!watching.signal.aborted) gone('the engine ended its stream of events');
+    }
+  };
+  await subscribe();
+  return () => {
+    watching.abort();
+    events.destroy();
+  };
 }
 
 /** The container of this name; undefined if there is none. An ID that begins with the name is another one's. */
@@ -133,7 +170,8 @@ async function comesBack(
           return undefined;
         },
       );
-      if (found?.running && isFirst) return await backOff(attempt, signal, onPause);
+      // One that flaps starts again and again: it is given longer each time to stay.
+      if (found?.running && (isFirst || attempt > 0)) return await backOff(attempt, signal, onPause);
       if (found?.running || isOver || signal.aborted) return;
       await change;
     }

@@ -1,4 +1,5 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
+import type { LogCallback } from '@gpg-bridge/core/log';
 import type { ExecStream, ExitInfo } from '../engine/engine.ts';
 
 /** What a person may say beside the target's name. */
@@ -51,7 +52,7 @@ export interface Target {
    * Calls `gone` as soon as the target is known to have stopped. Kinds without such events never call it: there
    * the end of the command's streams shows it. Returns how to stop watching.
    */
-  watch(gone: (why: string) => void): Promise<() => void>;
+  watch(gone: (why: string) => void, log: LogCallback): Promise<() => void>;
   /**
    * What to attach to again: undefined for this very target, another one if what the person named leads there by
    * now. Rejects if it would lead to another place than the person meant.
