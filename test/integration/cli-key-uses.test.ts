@@ -48,6 +48,21 @@ describe('every use of a private key', () => {
     expect(record()).toEqual([first]);
   });
 
+  it('is on record when it stands behind a line of an inquiry that gpg-agent cuts', async () => {
+    const { keygrip, record, socket } = await personWithBridge();
+    const cut = 'D '.padEnd(1_002, 'x');
+    const said = await talk(
+      socket,
+      `SIGKEY ${keygrip}\nPKDECRYPT\n${cut}SETHASH 8 ${HASH}\nPKDECRYPT\n${cut}PKSIGN\nBYE\n`,
+    );
+    expect(said).toMatch(/^D \(7:sig-val/m);
+    expect(record()).toMatchObject([
+      { command: 'PKDECRYPT', outcome: 'error' },
+      { command: 'PKDECRYPT', outcome: 'error' },
+      { command: 'PKSIGN', key: keygrip, outcome: 'ok' },
+    ]);
+  });
+
   it('that fails or is not allowed is on record, too', async () => {
     const { person, target, record, socket } = await personWithBridge();
     const said = await talk(socket, `SIGKEY ${'0'.repeat(40)}\nSETHASH 8 ${HASH}\nPKSIGN\nBYE\n`);

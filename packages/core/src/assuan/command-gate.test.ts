@@ -74,12 +74,43 @@ describe('a gate', () => {
     expect(sent.client).toContain('INQUIRE CIPHERTEXT\n');
     client('D ab');
     expect(sent.agent).toBe('PKDECRYPT\nD ab');
-    client(`${'x'.repeat(5_000)}\nEND\nRESET\n`);
+    client(`${'x'.repeat(900)}\n${`D ${'x'.repeat(990)}\n`.repeat(5)}END\nRESET\n`);
     expect(sent.agent.endsWith('END\n')).toBe(true);
     agent('D plain\nOK\n');
     expect(sent.agent.endsWith('END\nRESET\n')).toBe(true);
     agent('OK\n');
     expect(words(operations)).toEqual(['PKDECRYPT ok', 'RESET ok']);
+  });
+
+  it.each([
+    ['D ', 'in one piece'],
+    ['# ', 'in one piece'],
+    ['D ', 'byte by byte'],
+    ['  ', 'byte by byte'],
+  ])(
+    'takes what is behind the longest line of an inquiry for a command, as the agent does (%s, %s)',
+    (start, how) => {
+      const { sent, operations, client, agent } = gate({
+        admit: ({ command }) => (command === 'GET_PASSPHRASE' ? { answer: Buffer.from('ERR 1\n') } : PASS),
+      });
+      client('PKDECRYPT\n');
+      agent('INQUIRE CIPHERTEXT\n');
+      const line = start.padEnd(1_002, 'x');
+      const text = `${line}GET_PASSPHRASE x\nPKSIGN\n`;
+      if (how === 'in one piece') client(text);
+      else for (const byte of text) client(byte);
+      expect(sent.agent).toBe(`PKDECRYPT\n${line}`);
+      agent('ERR 67109127 Line passed to IPC too long <GPG Agent>\n');
+      expect(sent.agent).toBe(`PKDECRYPT\n${line}PKSIGN\n`);
+      agent('D signature\nOK\n');
+      expect(words(operations)).toEqual(['PKDECRYPT error', 'GET_PASSPHRASE refused', 'PKSIGN ok']);
+    },
+  );
+
+  it('does not pass a comment that the agent would cut', () => {
+    const { sent, client } = gate();
+    expect(() => client(`#${'x'.repeat(1_001)}PKSIGN\n`)).toThrow(/more than 1,000 bytes/);
+    expect(sent.agent).toBe('');
   });
 
   it('withholds the answer to a private-key command until the rules were told of it', () => {

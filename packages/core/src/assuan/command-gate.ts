@@ -1,5 +1,5 @@
 import { BridgeError } from '../errors.ts';
-import { MAX_LINE_BYTES } from './block-scanner.ts';
+import { CUT_LINE_BYTES, MAX_LINE_BYTES } from './block-scanner.ts';
 import { isCancellation } from './error-codes.ts';
 import { LineHead } from './line-head.ts';
 import type { Operation, Outcome, PendingOperation } from './operation.ts';
@@ -146,7 +146,15 @@ export class CommandGate {
     let from = 0;
     for (let at = 0; at < chunk.length; ) {
       if (this.#turn !== 'client' && this.#turn !== 'inquiry') return from;
+      const lineStart = at - (line.isComplete ? 0 : line.length);
       at = line.read(chunk, at);
+      if (line.length > MAX_LINE_BYTES) {
+        if (this.#turn === 'client') throw lineTooLong();
+        at = lineStart + CUT_LINE_BYTES;
+        this.#cutInquiry(chunk.subarray(from, at));
+        from = at;
+        continue;
+      }
       if (at < 0) break;
       if (line.isBlank || line.isComment) continue;
       if (this.#turn === 'inquiry') {
@@ -166,20 +174,27 @@ export class CommandGate {
     return chunk.length;
   }
 
-  /** Keeps the beginning of a command; a line that no command can have ends the session. */
+  /**
+   * A line of an inquiry is longer than the agent reads: it answers the first bytes with an error and takes the rest
+   * for a command. So the rest is one here, too.
+   */
+  #cutInquiry(bytes: Buffer): void {
+    this.#fromClient.reset();
+    this.#turn = 'agent';
+    this.#out.toAgent(bytes);
+  }
+
+  /** Keeps the beginning of a command. */
   #keep(rest: Buffer): void {
     this.#partial = Buffer.concat([this.#partial, rest]);
-    const line = this.#fromClient;
-    if (line.isComplete && this.#partial.length > MAX_COMMENT_BYTES) {
+    if (this.#fromClient.isComplete && this.#partial.length > MAX_COMMENT_BYTES) {
       this.#out.toAgent(this.#partial);
       this.#partial = NOTHING;
     }
-    if (!line.isComplete && line.length > MAX_LINE_BYTES) throw lineTooLong();
   }
 
   #command(bytes: Buffer): void {
     const line = this.#fromClient;
-    if (line.length > MAX_LINE_BYTES) throw lineTooLong();
     const block = this.#partial.length > 0 ? Buffer.concat([this.#partial, bytes]) : bytes;
     this.#partial = NOTHING;
     const command = commandWord(line);

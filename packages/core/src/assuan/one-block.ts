@@ -1,3 +1,4 @@
+import { MAX_LINE_BYTES } from './block-scanner.ts';
 import { LineHead } from './line-head.ts';
 
 const PIECE_CHARACTERS = 65_536;
@@ -15,6 +16,8 @@ export function isOneBlock(text: string, kind: 'command' | 'inquiry'): boolean {
     const piece = Buffer.from(text.substring(start, start + PIECE_CHARACTERS), 'latin1');
     for (let at = 0; at < piece.length; ) {
       at = line.read(piece, at);
+      // In an inquiry the agent takes what is behind the limit for a command.
+      if (line.length > MAX_LINE_BYTES) return false;
       if (at < 0) break;
       if (line.isBlank || line.isComment || (kind === 'inquiry' && line.isData)) continue;
       if (isOver) return false;
