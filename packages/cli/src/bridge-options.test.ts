@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { type BridgeOptions, checkOptions, mergedOptions, optionChanges } from './bridge-options.ts';
+import {
+  type BridgeOptions,
+  checkOptions,
+  mergedOptions,
+  optionChanges,
+  withDeadline,
+} from './bridge-options.ts';
 
 const changes = (before: BridgeOptions, given: BridgeOptions) =>
   optionChanges(before, mergedOptions(before, given)).map(
@@ -16,6 +22,9 @@ describe('options of a bridge that runs', () => {
     [{ sshKeys: ['a'] }, { sshKeys: ['b', 'c'] }, ['--ssh-key: a → b,c']],
     [{ gpgKeys: ['a'] }, { gpgKeys: [] }, ['--gpg-key: a → default']],
     [{}, { decrypt: true, allowPassphrase: false, gpgKeys: [] }, []],
+    [{ for: '2h', until: 'A' }, { for: '2h', until: 'B' }, []],
+    [{ for: '2h', until: 'A' }, { for: 'none' }, ['--for: 2h → default']],
+    [{}, { for: 'none', idle: 'none' }, []],
     [{ decrypt: false }, {}, []],
     [{ decrypt: false }, { decrypt: true }, ['--decrypt: no → default']],
     [{ sshKeys: ['a'] }, { sshKeys: [] }, ['--ssh-key: a → default']],
@@ -31,6 +40,24 @@ describe('options of a bridge that runs', () => {
     [{ gnupgHome: '/a' }, { gnupgHome: '/b' }, ['GNUPGHOME: /a → /b']],
   ])('%j and then %j', (before, given, expected) => {
     expect(changes(before, given)).toEqual(expected);
+  });
+
+  it('keep the end of their time until another is given', () => {
+    const before: BridgeOptions = { for: '2h', until: 'then' };
+    expect(mergedOptions(before, { decrypt: false })).toEqual({ ...before, decrypt: false });
+    expect(mergedOptions(before, { for: 'none' })).toEqual({ for: 'none' });
+    expect(mergedOptions(before, { for: '2h', until: 'later' })).toEqual({ for: '2h', until: 'later' });
+  });
+
+  it('have times in one way, and say when they are over', () => {
+    expect(withDeadline({ for: '90m', idle: '60m' }, 0)).toEqual({
+      for: '1h30m',
+      until: '1970-01-01T01:30:00.000Z',
+      idle: '1h',
+    });
+    expect(withDeadline({ for: '1h', until: 'said' }, 0)).toEqual({ for: '1h', until: 'said' });
+    expect(withDeadline({ for: 'none', idle: 'none' }, 0)).toEqual({ for: 'none', idle: 'none' });
+    expect(() => withDeadline({ for: 'soon' })).toThrow("--for takes no 'soon'");
   });
 
   it('that exclude each other are refused', () => {

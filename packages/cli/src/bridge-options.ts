@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
+import { spanSeconds, spanText } from '@gpg-bridge/core/text/time-span';
 import type { Runtime } from '@gpg-bridge/socket-server';
 
 /** What is bridged, and how; everything has a default. */
@@ -25,6 +26,12 @@ export interface BridgeOptions {
   allowPassphrase?: boolean;
   /** Whether a person on the host is asked about every use of a key. */
   confirm?: boolean;
+  /** How long the bridge stays, such as `2h`; `none` for as long as it is not ended. */
+  for?: string;
+  /** When that is over, as an ISO time; counted from the moment at which `for` was given. */
+  until?: string;
+  /** How long it stays without a use of a key, such as `30m`; `none` for ever. */
+  idle?: string;
   /** gpg-agent's restricted socket, where neither gpgconf nor gpg-agent.conf tells it. */
   gpgSocket?: string;
   /** GNUPGHOME of the host's agent and keys; GnuPG's own place if absent. */
@@ -50,7 +57,7 @@ export interface OptionChange {
 }
 
 /** Options that say which bridge is meant or how it is started, and not what it is. */
-const NOT_COMPARED: ReadonlySet<string> = new Set(['user', 'exec', 'takeover']);
+const NOT_COMPARED: ReadonlySet<string> = new Set(['user', 'exec', 'takeover', 'until']);
 
 /** What the environment says, and not the command line. */
 const VARIABLES: Readonly<Record<string, string>> = {
@@ -67,7 +74,8 @@ const LISTS: Readonly<Record<string, string>> = { sshKeys: 'ssh-key', gpgKeys: '
  */
 export function mergedOptions(before: BridgeOptions, given: BridgeOptions): BridgeOptions {
   const said = Object.entries(given).filter(([, value]) => value !== undefined);
-  const { gnupgHome: _gnupgHome, ...held } = before;
+  const { gnupgHome: _gnupgHome, until, ...rest } = before;
+  const held = until === undefined || given.for !== undefined ? rest : { ...rest, until };
   return { ...held, ...(Object.fromEntries(said) as BridgeOptions) };
 }
 
@@ -101,6 +109,7 @@ function isDefault(name: string, value: unknown): boolean {
   if (name === 'keys') return value === 'pairs';
   if (name === 'runtime') return value === 'auto';
   if (name === 'decrypt') return value === true;
+  if (name === 'for' || name === 'idle') return value === 'none';
   if (Array.isArray(value)) return value.length === 0;
   return value === false && name !== 'gpg' && name !== 'ssh';
 }
@@ -143,6 +152,31 @@ function conflict(why: string): BridgeError {
   });
 }
 
+/** Times in one way, and when the one of --for is over, counted from now unless that was said. */
+export function withDeadline(options: BridgeOptions, now = Date.now()): BridgeOptions {
+  const { for: stays, idle, until } = options;
+  const seconds = stays === undefined || stays === 'none' ? undefined : secondsOf('for', stays);
+  return {
+    ...options,
+    ...(stays === undefined ? {} : { for: seconds === undefined ? 'none' : spanText(seconds) }),
+    ...(seconds !== undefined && until === undefined
+      ? { until: new Date(now + seconds * 1_000).toISOString() }
+      : {}),
+    ...(idle === undefined || idle === 'none' ? {} : { idle: spanText(secondsOf('idle', idle)) }),
+  };
+}
+
+/** The seconds that a person gave with an option. */
+export function secondsOf(option: string, text: string): number {
+  const seconds = spanSeconds(text);
+  if (seconds !== undefined) return seconds;
+  throw new BridgeError('USAGE', {
+    what: `--${option} takes no '${text}'`,
+    why: 'that is no time',
+    fix: 'Say it in days, hours, minutes or seconds: 30m, 2h, 1h30m.',
+  });
+}
+
 /** The command-line words that say the same; what `up` starts its daemon with. */
 export function bridgeWords(options: BridgeOptions): string[] {
   const words: string[] = [];
@@ -158,6 +192,9 @@ export function bridgeWords(options: BridgeOptions): string[] {
   if (options.decrypt === false) words.push('--no-decrypt');
   if (options.allowPassphrase) words.push('--allow-passphrase');
   if (options.confirm) words.push('--confirm');
+  if (options.for !== undefined) words.push(`--for=${options.for}`);
+  if (options.until !== undefined) words.push(`--until=${options.until}`);
+  if (options.idle !== undefined) words.push(`--idle=${options.idle}`);
   if (options.gpgSocket !== undefined) words.push(`--gpg-socket=${options.gpgSocket}`);
   if (options.runtime !== undefined) words.push(`--runtime=${options.runtime}`);
   if (options.takeover) words.push('--takeover');

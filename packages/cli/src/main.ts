@@ -8,6 +8,7 @@ import * as exec from './commands/exec.ts';
 import { commandHelp, generalHelp } from './commands/help.ts';
 import * as log from './commands/log.ts';
 import { isCommand, ownWords, parseCommand, usage } from './commands/parse.ts';
+import * as pause from './commands/pause.ts';
 import * as shell from './commands/shell.ts';
 import type { CommandName, ParsedCommand } from './commands/specs.ts';
 import * as status from './commands/status.ts';
@@ -25,6 +26,8 @@ const RUNNERS: Readonly<Record<CommandName, () => { run: Run } | Promise<{ run: 
   up: () => up,
   down: () => down,
   status: () => status,
+  pause: () => ({ run: pause.pause }),
+  resume: () => ({ run: pause.resume }),
   log: () => log,
   exec: () => exec,
   shell: () => shell,

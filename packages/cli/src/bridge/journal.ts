@@ -50,6 +50,8 @@ const SMALL_TALK: ReadonlySet<string> = new Set([
 /** The record of operations, and what the open sessions wait for now. */
 export class Journal {
   lastOperation: JournalEntry | undefined;
+  /** Milliseconds since the epoch at which a use of a key ended last; 0 if none did. */
+  #usedAt = 0;
   readonly #sessions = new Set<JournaledSession>();
   readonly #record: (entry: JournalEntry) => void;
   #idle: (() => void)[] = [];
@@ -77,9 +79,18 @@ export class Journal {
     });
   }
 
+  /** When a key was used last, in milliseconds since the epoch: now, while one is in use; 0 if none was. */
+  lastUse(now = Date.now()): number {
+    return this.#isInUse() ? now : this.#usedAt;
+  }
+
+  #isInUse(): boolean {
+    for (const { pending } of this.#sessions) if (pending && mayAskPerson(pending)) return true;
+    return false;
+  }
+
   #tellIdle(): void {
-    if (this.#idle.length === 0) return;
-    for (const { pending } of this.#sessions) if (pending && mayAskPerson(pending)) return;
+    if (this.#idle.length === 0 || this.#isInUse()) return;
     for (const tell of this.#idle.splice(0)) tell();
   }
 
@@ -87,6 +98,7 @@ export class Journal {
   operation(session: number, operation: Omit<Operation, 'outcome'> & { outcome: string }): void {
     if (SMALL_TALK.has(operation.command)) return;
     const { command, key, outcome, errorCode, startedAt, durationMs } = operation;
+    if (outcome !== 'refused' && mayAskPerson(operation)) this.#usedAt = startedAt + durationMs;
     const kind = errorCode === undefined || outcome !== 'error' ? undefined : failureKind(errorCode);
     this.lastOperation = {
       time: new Date(startedAt + durationMs).toISOString(),

@@ -37,6 +37,10 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   if (allowPassphrase !== undefined) options.allowPassphrase = allowPassphrase;
   const confirm = yesOrNo(command, flags, 'confirm');
   if (confirm !== undefined) options.confirm = confirm;
+  const [stays, until, idle] = ['for', 'until', 'idle'].map((name) => textFlag(flags, name));
+  if (stays !== undefined) options.for = stays;
+  if (until !== undefined) options.until = until;
+  if (idle !== undefined) options.idle = idle;
   const gpgSocket = textFlag(flags, 'gpg-socket');
   if (gpgSocket !== undefined) options.gpgSocket = resolve(gpgSocket);
   if (textFlag(flags, 'runtime') !== undefined) options.runtime = textFlag(flags, 'runtime') as Runtime;

@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { toBridgeError } from '@gpg-bridge/core/errors';
 import { SOCKET_TYPES } from '@gpg-bridge/core/socket-type';
 import { printableValue } from '@gpg-bridge/core/text/escape';
-import { checkOptions, withHostAgents } from '../bridge-options.ts';
+import { checkOptions, withDeadline, withHostAgents } from '../bridge-options.ts';
 import { Daemon, type Predecessor } from '../daemon/daemon.ts';
 import { restoreEnvironment } from '../daemon/environment.ts';
 import {
@@ -25,7 +25,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
   restoreEnvironment(process.env);
   const tell = readyTeller(textFlag(flags, 'ready-fd'));
   try {
-    const options = withHostAgents(bridgeOptions('serve', flags), process.env);
+    const options = withDeadline(withHostAgents(bridgeOptions('serve', flags), process.env));
     checkOptions(options);
     const container = textFlag(flags, 'container');
     const spec = textFlag(flags, 'target') ?? (container === undefined ? undefined : `docker:${container}`);

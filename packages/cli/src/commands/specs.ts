@@ -78,6 +78,8 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   'no-allow-passphrase': { help: 'refuse that again' },
   confirm: { help: 'ask you on this machine before each use of a key' },
   'no-confirm': { help: 'do not ask' },
+  for: { value: 'TIME', help: 'end the bridge after that time: 30m, 2h, 1h30m; none takes it back' },
+  idle: { value: 'TIME', help: 'end it when no key was used for that time; none takes it back' },
   'gpg-socket': {
     value: 'PATH',
     help: "gpg-agent's extra socket, if neither gpgconf nor gpg-agent.conf tells it",
@@ -147,6 +149,24 @@ export const COMMANDS = {
       ['gpg-bridge status', 'every bridge'],
       ['gpg-bridge status my-container --json', 'one of them, for a script'],
     ],
+  },
+  pause: {
+    summary: 'let no key be used over any bridge, until resumed',
+    maxOperands: 0,
+    options: { for: { value: 'TIME', help: 'resume by itself after that time: 30m, 2h, 1h30m' } },
+    details:
+      'Bridges stay, and those that are started meanwhile are paused, too. Programs in the targets are told\n' +
+      'at once that their key was not used.',
+    examples: [
+      ['gpg-bridge pause', 'nothing is signed or decrypted any more'],
+      ['gpg-bridge pause --for 1h', 'for an hour'],
+    ],
+  },
+  resume: {
+    summary: 'end a pause',
+    maxOperands: 0,
+    options: {},
+    examples: [['gpg-bridge resume', 'keys can be used again']],
   },
   log: {
     summary: 'show what was asked of your keys',
@@ -231,6 +251,7 @@ export const COMMANDS = {
       succeeds: { value: 'SOCKETS', help: 'take the place of a bridge that runs', internal: true },
       predecessor: { value: 'PATH', help: 'the control socket of that one, if another', internal: true },
       now: { help: 'end that one without waiting for what is in flight', internal: true },
+      until: { value: 'TIME', help: 'when the time of --for is over', internal: true },
       'ready-fd': { value: 'N', help: 'where to tell whoever started it', internal: true },
     },
     examples: [

@@ -34,7 +34,7 @@ export async function run(command: ParsedCommand): Promise<number> {
 /** What scripts get, in the order in which it is documented. */
 function asDocumented(status: DaemonStatus) {
   const { target, user, id, pid, state, runtime, sockets, options, uptimeSeconds, sessions, bytes } = status;
-  const { waiting, lastOperation, lastError, problems, nextAttempt } = status;
+  const { waiting, lastOperation, lastError, problems, nextAttempt, endsAt, paused } = status;
   return {
     target,
     user,
@@ -52,7 +52,14 @@ function asDocumented(status: DaemonStatus) {
     lastError,
     problems,
     nextAttempt,
+    endsAt,
+    paused,
   };
+}
+
+function pausedText(until: string | null): string {
+  const end = until === null ? 'until `gpg-bridge resume`' : `until ${until.replace(/\.\d+Z$/, 'Z')}`;
+  return `nothing is signed or decrypted ${end}`;
 }
 
 function describe(status: DaemonStatus): string {
@@ -77,6 +84,13 @@ function describe(status: DaemonStatus): string {
     const left = Math.max(0, (Date.parse(status.nextAttempt) - Date.now()) / 1000);
     lines.push(`  next      attempt to attach in ${duration(left)}`);
   }
+  if (status.endsAt) {
+    const left = Math.max(0, (Date.parse(status.endsAt) - Date.now()) / 1000);
+    const idle = status.options.idle ?? 'none';
+    const unless = idle === 'none' ? '' : `; after ${idle} without a use of a key`;
+    lines.push(`  until     ${status.endsAt.replace(/\.\d+Z$/, 'Z')}, in ${duration(left)}${unless}`);
+  }
+  if (status.paused) lines.push(yellow(`  paused    ${pausedText(status.paused.until)}`));
   if (last) {
     const ago = duration((Date.now() - Date.parse(last.time)) / 1000);
     const key = last.key ? ` with key ${shortKey(last.key)}` : '';

@@ -43,6 +43,8 @@ describe('the control socket', () => {
       problems: [],
       mended: [],
       nextAttempt: null,
+      endsAt: null,
+      paused: null,
       stateSeconds: 0,
       followsName: false,
       missing: [],

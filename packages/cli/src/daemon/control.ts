@@ -20,6 +20,8 @@ export interface CheckRequest {
   mend: boolean;
   /** Takes a path back from another forward, too. */
   takeover?: boolean | undefined;
+  /** The time to end at, if a person gave one again. */
+  until?: string | undefined;
 }
 
 /** How a bridge makes room for the one that succeeds it. */
@@ -73,6 +75,10 @@ export interface DaemonStatus extends BridgeFacts {
   inPlace?: string[];
   /** ISO time of the next attempt to attach, where one is planned. */
   nextAttempt: string | null;
+  /** ISO time at which it ends by itself as things stand. */
+  endsAt: string | null;
+  /** All bridges are paused, until this ISO time or until they are resumed. */
+  paused: { until: string | null } | null;
   options: BridgeOptions;
   /** Agents of the host that were wanted and not found when it attached. */
   missing: string[];
@@ -90,6 +96,7 @@ export interface DaemonStatus extends BridgeFacts {
  * - `confirm`: the same if a target that a person named is the one it bridges
  * - `holds`: its status if a socket in a target is one of its own
  * - `ready`: its status once it is ready; `idle`: once no private key is in use
+ * - `pause`: to say in its log that bridges were paused or resumed
  * - `stop`: to end
  * - `handover`: to let another bridge take its sockets, for as long as the connection is open
  * - `retire`: to end as soon as nobody is cut off by it
@@ -101,6 +108,7 @@ const REQUEST_NAMES = [
   'holds',
   'ready',
   'idle',
+  'pause',
   'stop',
   'handover',
   'retire',
@@ -162,6 +170,8 @@ const LATER_FIELDS = {
   problems: [],
   mended: [],
   nextAttempt: null,
+  endsAt: null,
+  paused: null,
 };
 
 /** How long a living daemon may take to say something. */

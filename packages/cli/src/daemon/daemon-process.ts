@@ -31,6 +31,8 @@ export function notAnswering(files: BridgeFiles, why: string): DaemonStatus | un
     problems: [`its process does not answer: ${why}`],
     mended: [],
     nextAttempt: null,
+    endsAt: null,
+    paused: null,
     runtime: '',
     sockets: [],
     warnings: [],

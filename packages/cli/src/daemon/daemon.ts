@@ -3,9 +3,6 @@ import { type FSWatcher, rmSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
-import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
-import type { KeyUseRecord } from '@gpg-bridge/core/host/key-use-record';
-import { PromptPace } from '@gpg-bridge/core/host/prompt-pace';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
@@ -32,18 +29,12 @@ import {
   serveControl,
 } from './control.ts';
 import { findHolder } from './find-holder.ts';
+import { KeyUses } from './key-uses.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
+import { currentPause, pausedUntil } from './pause.ts';
 import { readPid, writePid } from './pid-file.ts';
-import {
-  type BridgeFiles,
-  bridgeFiles,
-  ensureStateDirectory,
-  recordDirectory,
-  unusableState,
-  useRecordPath,
-} from './state-dir.ts';
-import { UseRecordFile } from './use-record-file.ts';
+import { type BridgeFiles, bridgeFiles, unusableState } from './state-dir.ts';
 
 /** What a daemon is started with. */
 export interface DaemonOptions {
@@ -80,12 +71,12 @@ const QUIET: ReadonlySet<LogLevel> = new Set(['trace', 'debug']);
 export class Daemon {
   #target: Target;
   #files: BridgeFiles;
-  readonly #options: BridgeOptions;
+  #options: BridgeOptions;
   readonly #verbose: boolean;
   readonly #echo: (line: string) => void;
   readonly #predecessor: Predecessor | undefined;
   readonly #log: LogFile;
-  readonly #use: TargetUse;
+  readonly #keyUses: KeyUses;
   readonly #journal: Journal;
   readonly #started = new Date();
   /** On a clock that nobody sets. */
@@ -93,6 +84,8 @@ export class Daemon {
   readonly #ending = new AbortController();
   #state: DaemonStatus['state'] = 'starting';
   #stateSince = Date.now();
+  /** When it attached last, in milliseconds since the epoch. */
+  #readySince = 0;
   #control: Claim | undefined;
   #place: FSWatcher | undefined;
   #bridge: Bridge | undefined;
@@ -118,26 +111,14 @@ export class Daemon {
     this.#predecessor = predecessor;
     this.#log = new LogFile(files.log);
     this.#journal = new Journal((entry) => this.#log.appendLimited(entry));
-    this.#use = {
-      pace: new PromptPace(options.confirm ? { maxAtOnce: 1 } : {}),
-      record: this.#openRecord(),
-    };
-  }
-
-  /** Without a record nothing is signed or decrypted; everything else works, and says why. */
-  #openRecord(): KeyUseRecord {
-    try {
-      ensureStateDirectory(recordDirectory());
-      return new UseRecordFile(useRecordPath(this.#files), this.#target.name);
-    } catch (error) {
-      const failure = toBridgeError(error, "the record of key uses can't be opened");
-      this.#log.say(failure.message, 'error');
-      return {
-        begin() {
-          throw failure;
-        },
-      };
-    }
+    this.#keyUses = new KeyUses({
+      options,
+      files,
+      target: target.name,
+      log: this.#say,
+      lastUse: () => this.#lastUse(),
+      end: (why) => this.end(why),
+    });
   }
 
   /** Attaches, calls `ready`, and stays until it is told to end or the target goes away. */
@@ -244,7 +225,7 @@ export class Daemon {
     const files = bridgeFiles(directory, key);
     await this.#claim(files);
     this.#log.moveTo(files.log);
-    this.#use.record = this.#openRecord(); // what another container does is another record
+    this.#keyUses.moveTo(files, latest.name); // what another container does is another record
     this.#mendPid();
   }
 
@@ -254,16 +235,13 @@ export class Daemon {
     const launcher = inHome(this.#options.home, launcherCommand(chosenRuntime(this.#options)));
     const launched = await this.#target.exec(launcher);
     const { Bridge, confirmUses, findHostAgents } = await import('./late-modules.ts');
-    if (this.#options.confirm) this.#use.confirm ??= confirmUses(() => this.#target.name, this.#say);
+    const { use } = this.#keyUses;
+    if (this.#options.confirm) use.confirm ??= confirmUses(() => this.#target.name, this.#say);
     // Looked for at every attachment: one that was missing may be there by now.
     const agents = findHostAgents(this.#options, this.#say).then((found) => {
       this.#agentWarnings = found.warnings;
       this.#missing = found.missing;
-      this.#use.grant = {
-        keygrips: found.gpgKeys,
-        decrypt: this.#options.decrypt,
-        passphrase: this.#options.allowPassphrase,
-      };
+      this.#keyUses.grant(found.gpgKeys);
       return found.agents;
     });
     const bridge = await Bridge.start({
@@ -276,7 +254,7 @@ export class Daemon {
       holderOf: (socket) => findHolder(this.#files.control, socket),
       succeeds: this.#control ? [] : this.#predecessor?.sockets,
       required: requiredSockets(this.#options),
-      use: this.#use,
+      use,
       journal: this.#journal,
       log: this.#say,
       signal: this.#ending.signal,
@@ -296,6 +274,7 @@ export class Daemon {
     try {
       this.#bridge = bridge;
       this.#enter('ready');
+      this.#readySince = Date.now();
       // What was wrong before is over; the log still has it.
       this.#lastError = null;
       this.#problems = [];
@@ -340,6 +319,9 @@ export class Daemon {
       case 'idle':
         await this.#journal.untilIdle();
         break;
+      case 'pause':
+        this.#sayPause();
+        break;
       case 'stop':
         setImmediate(() => this.end('it was asked to'));
         break;
@@ -360,13 +342,15 @@ export class Daemon {
       isNews ? this.#status() : this.#check({ mend: false }),
     ]);
     if (!isNamed) return undefined;
+    if (!isNews) this.#renew(named.options.until);
     if (readPid(this.#files.pid) !== process.pid) this.#mendPid();
     if (isNews || (status.state !== 'broken' && !this.#bridge?.isIncomplete)) return status;
     return this.#check({ mend: true, takeover: named.options.takeover });
   }
 
   /** Looks at every socket in the target as a client there would, and mends what it finds if it is told to. */
-  async #check({ mend, takeover = false }: CheckRequest): Promise<DaemonStatus> {
+  async #check({ mend, takeover = false, until }: CheckRequest): Promise<DaemonStatus> {
+    this.#renew(until);
     const bridge = this.#bridge;
     const status = this.#status(); // without the check's own session
     if (this.#state !== 'ready' || !bridge) return status;
@@ -374,6 +358,25 @@ export class Daemon {
     this.#problems = problems;
     const { state, sockets, warnings } = this.#status();
     return { ...status, state, sockets, warnings, problems: [...problems], mended };
+  }
+
+  /** When a key was used last; a bridge is not idle before it works. */
+  #lastUse(): number {
+    if (this.#state === 'starting') return Date.now();
+    return Math.max(this.#journal.lastUse(), this.#readySince);
+  }
+
+  /** Gives the bridge more time, or less, if a person said --for again. */
+  #renew(until: string | undefined): void {
+    if (until === undefined || until === this.#options.until) return;
+    this.#options = { ...this.#options, until };
+    this.#keyUses.lifetime.renew(until);
+    this.#say(`it ends at ${until}`, 'info');
+  }
+
+  #sayPause(): void {
+    const pause = currentPause();
+    this.#say(pause ? `paused: no key is used ${pausedUntil(pause)}` : 'resumed', 'info');
   }
 
   /** Leaves the sockets to another bridge until that has taken this one's place, or its caller is gone. */
@@ -424,6 +427,7 @@ export class Daemon {
   #status(): DaemonStatus {
     const stats = this.#bridge?.stats;
     const problems = this.#knownProblems();
+    const pause = currentPause();
     const isBroken = this.#state === 'ready' && problems.length > 0;
     this.#brokenSince = isBroken ? (this.#brokenSince ?? Date.now()) : undefined;
     return {
@@ -442,9 +446,15 @@ export class Daemon {
       problems,
       mended: [],
       nextAttempt: this.#nextAttempt?.toISOString() ?? null,
+      endsAt: this.#keyUses.lifetime.endsAt?.toISOString() ?? null,
+      paused: pause ? { until: pause.until ?? null } : null,
       runtime: this.#bridge?.info.runtime ?? '',
       sockets: [...(this.#bridge?.info.sockets ?? [])],
-      warnings: [...this.#agentWarnings, ...(this.#bridge?.info.warnings ?? [])],
+      warnings: [
+        ...(pause ? [`bridges are paused ${pausedUntil(pause)}: go on with \`gpg-bridge resume\``] : []),
+        ...this.#agentWarnings,
+        ...(this.#bridge?.info.warnings ?? []),
+      ],
       ...(this.#target.shell ? { shell: this.#target.shell } : {}),
       options: this.#options,
       missing: [...this.#missing],
@@ -505,6 +515,7 @@ export class Daemon {
 
   /** Puts away what this daemon made. */
   #leave(): void {
+    this.#keyUses.lifetime.stop();
     this.#place?.close();
     if (this.#control) this.#release(this.#control, this.#files);
   }

@@ -14,7 +14,8 @@ export interface BridgeFiles {
 }
 
 /** Names of a bridge's files, and of the temporary ones beside them. */
-const OWN_NAME = /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock|uses)(?:\.(?:[x1]|new))?|\.[0-9a-z]{1,9})$/;
+const OWN_NAME =
+  /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock|uses)(?:\.(?:[x1]|new))?|paused(?:\.new)?|\.[0-9a-z]{1,9})$/;
 /** Other programs may have sockets in the same directory: only these are connected to. */
 const CONTROL_NAME = /^[0-9a-f]{16}\.sock$/;
 /** In a directory with this bit nobody removes or renames another's files. */

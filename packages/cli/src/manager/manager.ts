@@ -8,6 +8,7 @@ import {
   mergedOptions,
   type OptionChange,
   optionChanges,
+  withDeadline,
   withHostAgents,
 } from '../bridge-options.ts';
 import { type Claim, claim, removeIfDead, untilReleased } from '../daemon/claim.ts';
@@ -113,7 +114,7 @@ export class Manager implements SocketBridgeManager {
   /** Makes sure that a bridge with these options runs; returns when it works. */
   async ensureBridge(spec: string | undefined, { now, ...said }: EnsureOptions = {}): Promise<BridgeInfo> {
     checkOptions(said);
-    const given = withHostAgents(said, process.env);
+    const given = withDeadline(withHostAgents(said, process.env));
     const confirmed = await this.#confirmed(spec, given);
     if (confirmed) return workingInfo(confirmed);
     const target = await resolveTarget(spec, given);
@@ -255,6 +256,11 @@ export class Manager implements SocketBridgeManager {
     };
   }
 
+  /** Tells every daemon something that it need not answer; one that does not is none. */
+  async tellAll(news: 'pause'): Promise<void> {
+    await this.#askAll(news, LIST_TIMEOUT_MS);
+  }
+
   /** Whether there is a bridge to a target. */
   async isRunning(spec: string | undefined, selector: BridgeSelector = {}): Promise<boolean> {
     return (await this.find(spec, selector)) !== undefined;
@@ -392,7 +398,11 @@ export class Manager implements SocketBridgeManager {
     );
   }
 
-  async #reuse(target: Target, running: DaemonStatus, { takeover }: BridgeOptions): Promise<BridgeInfo> {
+  async #reuse(
+    target: Target,
+    running: DaemonStatus,
+    { takeover, until }: BridgeOptions,
+  ): Promise<BridgeInfo> {
     const files = bridgeFiles(this.#directory, running.key);
     if (running.state !== 'ready' && running.state !== 'broken') {
       this.#progress(`waiting for the bridge to ${target.name}`);
@@ -403,7 +413,7 @@ export class Manager implements SocketBridgeManager {
         (await askDaemon(there.control, 'ready', READY_TIMEOUT_MS));
       if (status) return infoOf(status, 'running');
     }
-    const check: CheckRequest = { mend: true, takeover };
+    const check: CheckRequest = { mend: true, takeover, until };
     const checked = await askDaemon(files.control, 'check', CHECK_TIMEOUT_MS, check);
     if (checked) return workingInfo(checked);
     throw new BridgeError('DAEMON_FAILED', {

@@ -49,7 +49,7 @@ export class KeyUseRules implements GateRules {
     const { outcome, durationMs } = operation;
     const pace = outcome === 'ok' || outcome === 'cancelled' ? outcome : 'other';
     const failure = attempt?.finish(outcome, durationMs, pace);
-    this.onOperation(operation);
+    this.onOperation(failure ? { ...operation, outcome: 'refused' } : operation);
     return failure && refusalLine(failure);
   }
 }
