@@ -9,6 +9,7 @@ packages=(
   openssh-server socat                                          # ssh targets, and what the bridge is measured beside
   expect tmux                                                   # a terminal
   bash-completion zsh fish csh tcsh                             # shells that people use
+  iproute2 openssl procps                                       # a cluster's network, keys and settings
   chromium g++ make python3                                     # VS Code: its browser, its native modules
 )
 

@@ -1,6 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
+import { hasKubernetes } from './kubernetes/programs.ts';
 
 declare module 'vitest' {
   interface TaskMeta {
@@ -13,12 +14,19 @@ declare module 'vitest' {
 interface Requirement {
   root?: boolean;
   programs: readonly string[];
+  /** Says what else is missing. */
+  other?: () => string | undefined;
 }
 
 const REQUIREMENTS = {
   docker: { root: true, programs: ['dockerd', 'containerd', 'runc', 'docker', 'mmdebstrap', 'setpriv'] },
   podman: { root: true, programs: ['podman', 'conmon', 'runc', 'mmdebstrap', 'setpriv'] },
   sshd: { root: true, programs: ['sshd', 'ssh', 'ssh-keygen', 'setpriv'] },
+  kubernetes: {
+    root: true,
+    programs: ['containerd', 'runc', 'ctr', 'mmdebstrap', 'openssl', 'nsenter', 'ip', 'setpriv'],
+    other: () => (hasKubernetes() ? undefined : 'kubernetes needs to be built once: scripts/kubernetes.sh'),
+  },
   root: { root: true, programs: [] },
   mount: { root: true, programs: ['mount', 'umount'] },
   zsh: { programs: ['zsh', 'tmux'] },
@@ -69,6 +77,8 @@ export function whatIsMissing(name: RequirementName): string[] {
   const reasons = requirement.programs
     .filter((program) => !isOnPath(program))
     .map((program) => `${name} needs the program ${program}`);
+  const other = requirement.other?.();
+  if (other) reasons.push(other);
   if (requirement.root && process.getuid?.() !== 0) reasons.push(`${name} needs root`);
   return reasons;
 }
