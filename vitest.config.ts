@@ -9,8 +9,6 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['packages/*/{src,test}/**/*.test.ts', 'test/integration/**/*.test.ts'],
-          // Where it is set, reading those certificates is most of a Node process's start, and hundreds are started.
-          env: { NODE_EXTRA_CA_CERTS: '' },
         },
       },
       {

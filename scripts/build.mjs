@@ -10,7 +10,7 @@ const cli = `${root}packages/cli/src`;
 const dist = `${root}packages/cli/dist`;
 
 /** Commands that are bundles of their own, loaded when they are called. */
-const LATE_COMMANDS = ['serve', 'demo'];
+const LATE_COMMANDS = ['serve', 'demo', 'doctor'];
 
 await rm(dist, { recursive: true, force: true });
 await mkdir(`${dist}/servers`, { recursive: true });

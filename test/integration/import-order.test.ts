@@ -32,6 +32,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
       ['bridge'],
       ['daemon', 'demo'],
       ['manager'],
+      ['doctor'],
       ['commands'],
       ['index', 'main'],
     ],

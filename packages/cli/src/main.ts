@@ -32,6 +32,7 @@ const RUNNERS: Readonly<Record<CommandName, () => { run: Run } | Promise<{ run: 
   exec: () => exec,
   shell: () => shell,
   env: () => env,
+  doctor: () => import('./commands/doctor.ts'),
   demo: () => import('./commands/demo.ts'),
   completion: () => completion,
   serve: () => import('./commands/serve.ts'),

@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Finished, type RunOptions, run, runOk } from './process.ts';
 import { makeTempDir, removeDir } from './temp.ts';
@@ -37,12 +37,16 @@ export class GnupgHome {
     });
   }
 
-  /** Makes a key and returns its fingerprint. `algo` and `usage` as gpg's --quick-gen-key takes them. */
+  /**
+   * Makes a key and returns its fingerprint. `algo` and `usage` as gpg's --quick-gen-key takes them; one that is
+   * `expired` was made long ago, for a day.
+   */
   async createKey(
     userId: string,
-    { algo = 'ed25519', usage = 'default', passphrase = '' } = {},
+    { algo = 'ed25519', usage = 'default', passphrase = '', expired = false } = {},
   ): Promise<string> {
     await this.gpgOk([
+      ...(expired ? ['--faked-system-time', '20200101T000000'] : []),
       '--pinentry-mode',
       'loopback',
       '--passphrase',
@@ -51,7 +55,7 @@ export class GnupgHome {
       userId,
       algo,
       usage,
-      'never',
+      expired ? '1d' : 'never',
     ]);
     const listing = await this.gpgOk(['--with-colons', '--list-keys', `=${userId}`]);
     const fingerprint = listing
@@ -60,6 +64,13 @@ export class GnupgHome {
       ?.split(':')[9];
     if (!fingerprint) throw new Error(`no fingerprint for ${userId}`);
     return fingerprint;
+  }
+
+  /** Revokes a key, with the certificate that gpg made along with it. */
+  async revokeKey(fingerprint: string): Promise<void> {
+    const certificate = await readFile(join(this.dir, 'openpgp-revocs.d', `${fingerprint}.rev`), 'utf8');
+    // gpg puts a colon before its first line, so that nobody imports it by accident.
+    await this.gpgOk(['--import'], { input: certificate.replace(/^:-----/m, '-----') });
   }
 
   /** Adds an encryption subkey, since --quick-gen-key with a named algorithm makes a signing key alone. */

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import { onTestFinished } from 'vitest';
 
 /** What a holder does with its clients: nothing, words that are no agent's, a close, or another socket's bytes. */
@@ -25,10 +26,12 @@ net.createServer((client) => { client.on('error', () => {}); serve(client); })
 export class SocketHolder {
   private constructor(private readonly child: ChildProcess) {}
 
-  /** Starts one, and returns when it listens. */
-  static async start(path: string, behaviour: Behaviour): Promise<SocketHolder> {
+  /** Starts one, and returns when it listens; its program can be put into a file whose name then shows. */
+  static async start(path: string, behaviour: Behaviour, file?: string): Promise<SocketHolder> {
     const args = typeof behaviour === 'string' ? [path, behaviour] : [path, 'relay', behaviour.relayTo];
-    const child = spawn(process.execPath, ['-e', PROGRAM, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+    if (file) await writeFile(file, PROGRAM.replace('slice(1)', 'slice(2)'));
+    const program = file ? [file] : ['-e', PROGRAM];
+    const child = spawn(process.execPath, [...program, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
     const holder = new SocketHolder(child);
     onTestFinished(() => holder.end());
     await once(child.stdout!, 'data');

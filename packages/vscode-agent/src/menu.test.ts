@@ -35,7 +35,14 @@ async function setUp() {
     dialogs,
     operations,
     names: new KeyNames(async () => [
-      { fingerprint: 'F', userId: 'Zoë <z@x>', secret: true, revoked: false, keygrips: [GRIP] },
+      {
+        fingerprint: 'F',
+        userId: 'Zoë <z@x>',
+        secret: true,
+        revoked: false,
+        expired: false,
+        keygrips: [GRIP],
+      },
     ]),
     remote: () => HERE,
     giveToken: (token) => void tokens.push(token),

@@ -38,7 +38,7 @@ const CONTAINERS = [
 const TARGETS = 'gpg-bridge completion targets 2>/dev/null';
 
 /** Commands whose target need not have a bridge yet. */
-const STARTING: ReadonlySet<string> = new Set<CommandName>(['up', 'exec', 'shell']);
+const STARTING: ReadonlySet<string> = new Set<CommandName>(['up', 'exec', 'shell', 'doctor']);
 
 interface Option {
   name: string;

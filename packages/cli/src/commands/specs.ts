@@ -221,6 +221,31 @@ export const COMMANDS = {
     options: { user: USER_OPTION, exec: EXEC_OPTION },
     examples: [['eval "$(gpg-bridge env local:/tmp/x)"', 'point this shell at the bridged sockets']],
   },
+  doctor: {
+    summary: 'find what keeps signing from working, and what to type against it',
+    operands: '[TARGET]',
+    maxOperands: 1,
+    options: {
+      sign: { help: 'end with a test signature, made in the target and verified there' },
+      report: { help: 'print it for a bug report: without names, addresses, keys and places' },
+      user: USER_OPTION,
+      exec: EXEC_OPTION,
+      json: JSON_OPTION,
+    },
+    details:
+      'Checks this machine, the line and the target: programs and versions, agents, keys, sockets, git.\n' +
+      'Each line that is not right has below it what to type. Nothing is changed in the target, and what\n' +
+      'runs there to look ends with it. Without a TARGET it checks this machine and every bridge that is\n' +
+      'up. The exit status is 0 when nothing fails, else 1; warnings do not count.\n' +
+      'A --report has versions, states, times and commands. User IDs, addresses, fingerprints, names of\n' +
+      'targets, users and machines, and home directories are replaced by words for what they are.',
+    examples: [
+      ['gpg-bridge doctor', 'this machine, and every bridge'],
+      ['gpg-bridge doctor my-container', 'every hop to a container'],
+      ['gpg-bridge doctor my-container --sign', 'and a real signature at the end'],
+      ['gpg-bridge doctor my-container --report', 'to show to somebody else'],
+    ],
+  },
   demo: {
     summary: 'show the whole path on this machine alone, with a throw-away key',
     maxOperands: 0,

@@ -1,6 +1,6 @@
 import type { BridgeError } from '../errors.ts';
 import { describeFailure, type ProgramResult, runProgram } from '../process/run-program.ts';
-import { type ListedKey, parseKeyListing } from './key-listing.ts';
+import { type KeyDetails, parseKeyListing } from './key-listing.ts';
 import { findProgram, type GnupgOptions } from './programs.ts';
 
 /** Runs the host's gpg with these arguments, without asking anybody anything. */
@@ -34,7 +34,7 @@ export async function secretKeys(
   gpg: Gpg,
   failed: GpgFailed,
   names: readonly string[] = [],
-): Promise<ListedKey[]> {
+): Promise<KeyDetails[]> {
   const result = await gpg(['--with-colons', '--with-keygrip', '--list-secret-keys', '--', ...names]);
   // An empty keyring is success, and status 2 says that some other secret key could not be read, or none is called so.
   if (result.status === undefined || result.aborted) throw failed(describeFailure(result));

@@ -52,7 +52,7 @@ function normal(name: string): string {
 }
 
 /** The keys that an agent has. */
-async function listIdentities(agent: HostSshAgent): Promise<Identity[]> {
+export async function listIdentities(agent: HostSshAgent): Promise<Identity[]> {
   const { socket } = await agent.connect();
   try {
     return await new Promise((resolve, reject) => {

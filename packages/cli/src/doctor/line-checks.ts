@@ -1,0 +1,125 @@
+import { optionChanges, withHostAgents } from '../bridge-options.ts';
+import type { DaemonStatus } from '../daemon/control.ts';
+import { shellQuote } from '../targets/shell-quote.ts';
+import { duration } from '../terminal/format.ts';
+import type { Check } from './check.ts';
+import type { Facts, Words } from './facts.ts';
+import { failure, fine, type Judgement, warning } from './finding.ts';
+
+/** A question that takes longer than this makes every signature a matter of patience: a dozen of them. */
+const SLOW_MS = 500;
+
+/** What is checked on the way to a target. */
+export const LINE_CHECKS: readonly Check[] = [
+  { id: 'line-target', side: 'line', judge: judgeTarget },
+  { id: 'line-bridge', side: 'line', judge: judgeBridge },
+  { id: 'line-agents', side: 'line', judge: judgeAgents },
+  { id: 'line-waiting', side: 'line', judge: judgeWaiting },
+  { id: 'line-round-trip', side: 'line', judge: judgeRoundTrip },
+];
+
+function judgeTarget({ line, words }: Facts): Judgement | undefined {
+  if (!line || !words) return undefined;
+  if (line.error) return failure(`${line.error.what}: ${line.error.why}`, line.error.fix);
+  const { runtime } = line.found;
+  return fine(`${words.target} runs commands; ${runtime} there runs the bridge's end`);
+}
+
+function judgeBridge({ bridge, words, host }: Facts): Judgement | undefined {
+  if (!bridge || !words) return undefined;
+  if (bridge.error) return failure(bridge.error.why, words.bridge('down', '--force'));
+  const status = bridge.found;
+  if (!status) {
+    if (host.extraSocket.error && host.sshAgent.error) return warning('no bridge is up', words.bridge('up'));
+    return warning('no bridge is up: the keys of this machine are not there', words.bridge('up'));
+  }
+  return judgeRunning(status, words);
+}
+
+/** What is to be said about a bridge that runs. */
+export function judgeRunning(status: DaemonStatus, words: Pick<Words, 'bridge'>): Judgement {
+  const { state, problems, pid, uptimeSeconds, sockets } = status;
+  if (state === 'not-answering') {
+    return failure(`its daemon (pid ${pid}) does not answer`, words.bridge('down', '--force'));
+  }
+  if (problems.length > 0) return failure(problems.join('; '), words.bridge('up', ...takeover(problems)));
+  if (state !== 'ready') return warning(`it is ${state.replaceAll('-', ' ')}`, words.bridge('up'));
+  const shown = sockets.map(({ path }) => path).join(', ');
+  return fine(`up for ${duration(uptimeSeconds)} (pid ${pid}): ${shown}`);
+}
+
+/** A path that another forward holds is only taken from it by a person who says so. */
+function takeover(problems: readonly string[]): string[] {
+  return problems.some((text) => /another forward|listens there/.test(text)) ? ['--takeover'] : [];
+}
+
+/** Whether a bridge uses the agents that a new one would. */
+function judgeAgents({ bridge, words, host }: Facts): Judgement | undefined {
+  const status = bridge?.found;
+  if (!status || !words) return undefined;
+  const { gnupgHome, sshAuthSock, ...rest } = status.options;
+  const now = withHostAgents(rest, host.env);
+  const moved = optionChanges(
+    { gnupgHome: gnupgHome!, sshAuthSock: sshAuthSock! },
+    {
+      gnupgHome: now.gnupgHome!,
+      // An environment without one says nothing against the one that is used.
+      sshAuthSock: now.sshAuthSock ?? sshAuthSock!,
+    },
+  );
+  if (moved.length > 0) {
+    const shown = moved.map(({ option, from, to }) => `${option} was ${from} and is ${to} in this shell`);
+    return warning(`the bridge uses other agents: ${shown.join('; ')}`, words.bridge('up'));
+  }
+  const gained = status.missing.filter((type) =>
+    type === 'ssh-agent' ? host.sshAgent.found : host.extraSocket.found,
+  );
+  if (gained.length > 0) {
+    return warning(
+      `${gained.join(' and ')} was missing when the bridge came up, and is there now`,
+      words.bridge('up'),
+    );
+  }
+  return fine(`it uses this machine's ${status.sockets.map(({ type }) => type).join(' and ')}`);
+}
+
+function judgeWaiting({ bridge }: Facts): Judgement | undefined {
+  const waiting = bridge?.found?.waiting;
+  if (!waiting) return undefined;
+  const key = waiting.key ? ` with key ${waiting.key.slice(-16)}` : '';
+  return warning(
+    `${waiting.command}${key} has waited for you for ${duration(waiting.sinceSeconds)}`,
+    'Answer the pinentry, or touch the key. If there is none to be seen: gpgconf --kill gpg-agent',
+  );
+}
+
+function judgeRoundTrip({ line, words }: Facts): Judgement | undefined {
+  if (!line?.found || !words) return undefined;
+  const { launchMs, serverMs, callMs, agentMs } = line.found;
+  const hops = [
+    `${ms(launchMs)} until a command runs`,
+    `${ms(serverMs)} more until the bridge's end is ready`,
+    `${ms(callMs)} there and back`,
+    ...(agentMs === undefined ? [] : [`${ms(agentMs)} from a socket there to gpg-agent here and back`]),
+  ];
+  if (callMs > SLOW_MS) {
+    return warning(`the line is slow: ${hops.join(', ')}`, `time ${words.there(':')}`);
+  }
+  return fine(hops.join(', '));
+}
+
+function ms(time: number): string {
+  return time < 10 ? `${time.toFixed(1)} ms` : `${Math.round(time)} ms`;
+}
+
+/** The checks of all bridges, one for each. */
+export function bridgeChecks(
+  bridges: readonly DaemonStatus[],
+  wordsFor: (status: DaemonStatus) => Words,
+): Check[] {
+  return bridges.map((status) => ({
+    id: `bridge:${status.target}${status.options.user === undefined ? '' : ` as ${shellQuote(status.options.user)}`}`,
+    side: 'line',
+    judge: () => judgeRunning(status, wordsFor(status)),
+  }));
+}

@@ -1,0 +1,41 @@
+import { describeFailure } from '@gpg-bridge/core/process/run-program';
+import type { TargetOperations } from '@gpg-bridge/core/remote/operations';
+import { printable } from '@gpg-bridge/core/text/escape';
+import type { Facts } from './facts.ts';
+import { type Finding, failure, fine, type Judgement } from './finding.ts';
+
+/** A person may have to find their PIN first. */
+const PATIENCE_SECONDS = 120;
+const TEXT = Buffer.from('A test signature of gpg-bridge doctor.\n');
+
+/** Signs something in the target as a program there would, through the bridge, and has it verified there. */
+export async function testSignature(operations: TargetOperations, facts: Facts): Promise<Finding> {
+  const { status, detail, fix } = await sign(operations, facts);
+  return { id: 'sign', side: 'target', status, detail, fix: fix ?? null };
+}
+
+async function sign(operations: TargetOperations, { bridge, target, words }: Facts): Promise<Judgement> {
+  const up = words!.bridge('up');
+  if (!bridge?.found?.sockets.some(({ type }) => type === 'gpg-agent')) {
+    return failure('nothing was signed: no bridge to gpg-agent is up', up);
+  }
+  const { settings } = target?.git ?? { settings: new Map<string, { value: string }>() };
+  const isGpg = (settings.get('gpg.format')?.value ?? 'openpgp') === 'openpgp';
+  const key = isGpg ? settings.get('user.signingkey')?.value : undefined;
+  const gpg = (args: readonly string[], input: Buffer) =>
+    operations.run({
+      program: 'gpg',
+      // Without an agent of its own: a signature of another key than the host's would prove nothing.
+      args: ['--batch', '--no-tty', '--no-autostart', '--status-fd', '2', ...args],
+      input,
+      timeoutSeconds: PATIENCE_SECONDS,
+    });
+  const signed = await gpg([...(key === undefined ? [] : ['--local-user', key]), '--clear-sign'], TEXT);
+  if (signed.status !== 0) return failure(`nothing was signed: ${printable(describeFailure(signed))}`, up);
+  const verified = await gpg(['--verify'], signed.stdout);
+  const fingerprint = /^\[GNUPG:\] VALIDSIG ([0-9A-F]+)/m.exec(verified.stderr)?.[1];
+  if (verified.status !== 0 || !fingerprint) {
+    return failure(`the signature is not good there: ${printable(describeFailure(verified))}`, up);
+  }
+  return fine(`a test signature of key ${fingerprint.slice(-16)} was made there, and is good`);
+}
