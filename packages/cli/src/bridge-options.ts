@@ -40,6 +40,8 @@ export interface BridgeOptions {
   sshAuthSock?: string;
   /** `auto`: the first one that is found. */
   runtime?: Runtime | 'auto';
+  /** Whether the target answers ahead what it may; it does unless it is false. */
+  ahead?: boolean;
   takeover?: boolean;
   restart?: boolean;
   /** A command prefix that reaches the target, in place of a target's name. */
@@ -108,7 +110,7 @@ function comparable(options: BridgeOptions): Map<string, string> {
 function isDefault(name: string, value: unknown): boolean {
   if (name === 'keys') return value === 'pairs';
   if (name === 'runtime') return value === 'auto';
-  if (name === 'decrypt') return value === true;
+  if (name === 'decrypt' || name === 'ahead') return value === true;
   if (name === 'for' || name === 'idle') return value === 'none';
   if (Array.isArray(value)) return value.length === 0;
   return value === false && name !== 'gpg' && name !== 'ssh';
@@ -197,6 +199,7 @@ export function bridgeWords(options: BridgeOptions): string[] {
   if (options.idle !== undefined) words.push(`--idle=${options.idle}`);
   if (options.gpgSocket !== undefined) words.push(`--gpg-socket=${options.gpgSocket}`);
   if (options.runtime !== undefined) words.push(`--runtime=${options.runtime}`);
+  if (options.ahead === false) words.push('--no-ahead');
   if (options.takeover) words.push('--takeover');
   if (options.restart) words.push('--restart');
   if (options.exec !== undefined) words.push(`--exec=${options.exec}`);

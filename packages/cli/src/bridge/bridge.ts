@@ -1,8 +1,12 @@
 import { EventEmitter } from 'node:events';
+import { tableFields } from '@gpg-bridge/core/assuan/answer-table';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { ofKernel, type SocketIdentity, sameIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
+import { AnswersAhead } from '@gpg-bridge/core/host/answers-ahead';
+import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { type TargetUse, unrecordedUse } from '@gpg-bridge/core/host/key-use-attempt';
+import { learnUsual } from '@gpg-bridge/core/host/learn-usual';
 import { exportPublicKeys } from '@gpg-bridge/core/host/public-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
@@ -37,6 +41,8 @@ export interface BridgeParts {
   hostEnv?: NodeJS.ProcessEnv | undefined;
   runtime?: Runtime | undefined;
   takeover?: boolean | undefined;
+  /** False: nothing is answered ahead of the host's agent. */
+  ahead?: boolean | undefined;
   /** Says whose a socket in the target is, if another bridge's. */
   holderOf?: ((socket: SocketIdentity) => Promise<string | undefined>) | undefined;
   /** The sockets that an earlier bridge of the same person holds, and which are taken from it. */
@@ -274,7 +280,16 @@ async function serveTarget(
   try {
     const { gpg, ssh, sshKeys } = await host.agents;
     const shared = { use: use ?? unrecordedUse(), journal, log };
-    const gpgService = gpg && { ...shared, agent: gpg, connections: new ConnectionLimit() };
+    const ahead =
+      gpg && parts.ahead !== false
+        ? answersAhead(muxer, gpg, shared.use.grant?.keygrips !== undefined, log)
+        : undefined;
+    const gpgService = gpg && {
+      ...shared,
+      agent: gpg,
+      ahead,
+      connections: new ConnectionLimit(),
+    };
     const sshService = ssh && { ...shared, agent: ssh, connections: new ConnectionLimit(), keys: sshKeys };
     muxer.on('stream', (stream, socketType) => {
       if (socketType === 'gpg-agent' && gpgService) serveGpgStream(stream, gpgService);
@@ -282,6 +297,8 @@ async function serveTarget(
       else stream.discard();
     });
     const operations = new WireOperations(muxer, await ready);
+    // Before there are sockets, so that the first client is served as all others are.
+    await ahead?.learn();
     const setup: SocketSetup = {
       gpg: gpg !== undefined,
       ssh: ssh !== undefined,
@@ -309,6 +326,16 @@ async function serveTarget(
   } finally {
     signal?.removeEventListener('abort', giveUp);
   }
+}
+
+/** What the target's end answers ahead: sent to it whenever it changes, learned anew from every other agent. */
+function answersAhead(muxer: HostMuxer, gpg: HostGpgAgent, narrowed: boolean, log: LogCallback) {
+  const answers: AnswersAhead = new AnswersAhead({
+    log,
+    narrowed,
+    onChange: () => muxer.sendTable(tableFields(answers.table)),
+  });
+  return { answers, learn: () => learnUsual(gpg, answers, log) };
 }
 
 /** Always in the same order, whichever was made first. */

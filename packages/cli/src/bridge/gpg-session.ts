@@ -1,7 +1,9 @@
 import type { Socket } from 'node:net';
-import { CommandGate } from '@gpg-bridge/core/assuan/command-gate';
+import { CommandGate, type GateOutlets } from '@gpg-bridge/core/assuan/command-gate';
 import { noAgentLine, UnavailableAgent } from '@gpg-bridge/core/assuan/unavailable-agent';
 import type { BridgeError } from '@gpg-bridge/core/errors';
+import { AheadSession } from '@gpg-bridge/core/host/ahead-session';
+import type { AnswersAhead } from '@gpg-bridge/core/host/answers-ahead';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import { KeyUseRules } from '@gpg-bridge/core/host/key-use-rules';
@@ -16,6 +18,8 @@ const LF = Buffer.from('\n');
 /** What all sessions of a bridge with the host's gpg-agent share. */
 export interface GpgService {
   agent: HostGpgAgent;
+  /** What the target answers ahead, and how it is learned from another agent; absent: nothing is. */
+  ahead?: { answers: AnswersAhead; learn(): Promise<void> } | undefined;
   connections: ConnectionLimit;
   use: TargetUse;
   journal: Journal;
@@ -29,7 +33,11 @@ export function serveGpgStream(stream: MuxStream, service: GpgService): void {
     opening.signal.addEventListener('abort', leave);
     service.agent.open(
       {
-        opened: ({ socket, greeting }) => join(stream, socket, greeting, service, leave),
+        opened: ({ socket, greeting, identity }) => {
+          const { ahead } = service;
+          if (identity && ahead?.answers.connected(identity, greeting.toString('latin1'))) void ahead.learn();
+          join(stream, socket, greeting, service, leave);
+        },
         failed(error) {
           leave();
           answerUnavailable(stream, error, service.log);
@@ -51,30 +59,41 @@ function join(
   stream: MuxStream,
   socket: Socket,
   greeting: Buffer,
-  { use, journal }: GpgService,
+  { use, journal, ahead }: GpgService,
   leave: () => void,
 ): void {
   let out: Outlets | undefined;
   const rules = new KeyUseRules(use, (operation) => journal.operation(stream.id, operation), stream.id);
-  const gate = new CommandGate(rules, {
+  const outlets: GateOutlets = {
     toAgent: (bytes) => out?.toSocket(bytes),
     toClient: (bytes) => out?.toStream(bytes),
     endAgent: () => out?.endSocket(),
     resume: () => out?.resumeStream(),
-  });
+    broken: (error) => void socket.destroy(error),
+  };
+  const session =
+    stream.greeted && ahead
+      ? new AheadSession({
+          answers: ahead.answers,
+          rules,
+          out: { ...outlets, toClientInTurn: (bytes, turn) => out?.toStreamThenNote(bytes, turn) },
+          takeTold: () => stream.takeNotes(),
+        })
+      : new CommandGate(rules, outlets);
+  const gate = session instanceof CommandGate ? session : session.gate;
   journal.begin(gate);
   pipeSocket(stream, socket, {
     onStart(outlets) {
       out = outlets;
-      gate.fromAgent(greeting);
+      session.fromAgent(greeting);
     },
-    fromStream: (bytes) => gate.fromClient(bytes),
+    fromStream: (bytes) => session.fromClient(bytes),
     onStreamEof: () => gate.clientEnded(),
-    fromSocket: (bytes) => gate.fromAgent(bytes),
+    fromSocket: (bytes) => session.fromAgent(bytes),
     onSocketEnd(_error, outlets) {
       // Behind half a line it would become a part of that, and an OK whose end is missing would count as one.
-      if (!gate.owed || gate.pending?.command === 'BYE' || gate.halfSaid === 'line') return;
-      if (gate.halfSaid === 'data') outlets.toStream(LF);
+      if (!session.owed || gate.pending?.command === 'BYE' || session.halfSaid === 'line') return;
+      if (session.halfSaid === 'data') outlets.toStream(LF);
       // Without this line gpg reports only "End of file".
       outlets.toStream(noAgentLine("the host's gpg-agent closed the connection"));
     },
@@ -94,9 +113,10 @@ function answerUnavailable(stream: MuxStream, failure: BridgeError, log: LogCall
     return;
   }
   const agent = new UnavailableAgent(failure.message);
-  stream.send(agent.greeting);
+  if (!stream.greeted) stream.send(agent.greeting);
   stream.attach({
     take(bytes) {
+      for (const told of stream.takeNotes() ?? []) agent.passOver(told.length / 4);
       const answer = agent.answer(bytes);
       const taken = answer.length === 0 || stream.send(answer);
       if (agent.ended) stream.finish();

@@ -41,6 +41,8 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   if (stays !== undefined) options.for = stays;
   if (until !== undefined) options.until = until;
   if (idle !== undefined) options.idle = idle;
+  const ahead = yesOrNo(command, flags, 'ahead');
+  if (ahead !== undefined) options.ahead = ahead;
   const gpgSocket = textFlag(flags, 'gpg-socket');
   if (gpgSocket !== undefined) options.gpgSocket = resolve(gpgSocket);
   if (textFlag(flags, 'runtime') !== undefined) options.runtime = textFlag(flags, 'runtime') as Runtime;

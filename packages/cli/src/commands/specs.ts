@@ -91,6 +91,8 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
     help: 'what runs the socket server there (default: auto, the first that is found)',
     choices: ['node', 'perl', 'python', 'auto'],
   },
+  'no-ahead': { help: 'let every answer come from gpg-agent, at the cost of one crossing each' },
+  ahead: { help: 'let the target answer again what it may' },
   takeover: { help: 'take the socket over from another forward that holds it' },
   restart: { help: 'wait and attach again when the target is back' },
   'no-restart': { help: 'end with the target again' },

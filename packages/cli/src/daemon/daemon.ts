@@ -251,6 +251,7 @@ export class Daemon {
       ...(this.#options.gpg === false ? {} : { keys: this.#options.keys ?? 'pairs' }),
       runtime: chosenRuntime(this.#options),
       takeover: this.#options.takeover,
+      ahead: this.#options.ahead,
       holderOf: (socket) => findHolder(this.#files.control, socket),
       succeeds: this.#control ? [] : this.#predecessor?.sockets,
       required: requiredSockets(this.#options),

@@ -22,6 +22,9 @@ function gate(rules: Partial<GateRules> = {}) {
       toClient: (bytes) => void (sent.client += bytes.toString('latin1')),
       endAgent: () => void sent.ends++,
       resume: () => void sent.resumes++,
+      broken: (error) => {
+        throw error;
+      },
     },
     { now: () => 1_000 },
   );

@@ -1,4 +1,4 @@
-import { BridgeError } from '../errors.ts';
+import { BridgeError, toBridgeError } from '../errors.ts';
 import { CUT_LINE_BYTES, MAX_LINE_BYTES } from './block-scanner.ts';
 import { isCancellation } from './error-codes.ts';
 import { LineHead } from './line-head.ts';
@@ -13,6 +13,8 @@ export interface GateRules {
    * command back until it resolves. `block` is the command's line with the comments before it, during the call.
    */
   admit?(command: PendingOperation, block: Buffer): Admission | Promise<Admission>;
+  /** Asked when the agent inquires: what it is sent in the client's place, which then does not see the inquiry. */
+  inquired?(): Buffer | undefined;
   /** Told of a command before its answer leaves for the client; an answer returned here takes its place. */
   finished(operation: Operation): Buffer | undefined;
 }
@@ -40,6 +42,8 @@ export interface GateOutlets {
   endAgent(): void;
   /** The gate takes bytes of the client again. */
   resume(): void;
+  /** The session can't go on: what the client sent while a command was held back is none of Assuan. */
+  broken(error: BridgeError): void;
 }
 
 /** Whose turn it is. In `inquiry` the client owes the data of the command that is going on; `held` waits for the rules. */
@@ -69,6 +73,8 @@ export class CommandGate {
   #partial = NOTHING;
   /** Bytes of the client whose turn has not come. */
   #early = NOTHING;
+  /** Bytes of the present chunk behind the command that is being carried out. */
+  #behind = 0;
   /** The part of an answer that has come and has to leave in one piece. */
   #withheld: Buffer[] = [];
   #edit: Passage['edit'];
@@ -83,6 +89,22 @@ export class CommandGate {
   /** Whether the client waits for the greeting or for a response. */
   get owed(): boolean {
     return this.#turn === 'greeting' || this.#turn === 'agent' || this.#turn === 'held';
+  }
+
+  /** Whether it is the client's turn, and every byte that came from it was a part of what is answered. */
+  get isIdle(): boolean {
+    return (
+      this.#turn === 'client' &&
+      this.#behind === 0 &&
+      this.#early.length === 0 &&
+      this.#partial.length === 0 &&
+      !this.#clientEnded
+    );
+  }
+
+  /** Whether the client has sent more than the command that is going on. */
+  get hasMore(): boolean {
+    return this.#behind > 0 || this.#early.length > 0;
   }
 
   /** What the client has got the beginning of: nothing, a `D` line, or another one. */
@@ -151,20 +173,24 @@ export class CommandGate {
       if (line.length > MAX_LINE_BYTES) {
         if (this.#turn === 'client') throw lineTooLong();
         at = lineStart + CUT_LINE_BYTES;
+        this.#behind = chunk.length - at;
         this.#cutInquiry(chunk.subarray(from, at));
+        this.#behind = 0;
         from = at;
         continue;
       }
       if (at < 0) break;
       if (line.isBlank || line.isComment) continue;
+      if (this.#turn === 'inquiry' && line.isData) continue;
+      this.#behind = chunk.length - at;
       if (this.#turn === 'inquiry') {
-        if (line.isData) continue;
         // Whatever ends the data, the agent answers it.
         this.#turn = 'agent';
         this.#out.toAgent(chunk.subarray(from, at));
       } else {
         this.#command(chunk.subarray(from, at));
       }
+      this.#behind = 0;
       from = at;
     }
     if (from === chunk.length) return from;
@@ -209,7 +235,9 @@ export class CommandGate {
     }
     this.#turn = 'held';
     const kept = Buffer.from(block);
-    void admission.then((decided) => this.#decided(operation, kept, decided));
+    admission
+      .then((decided) => this.#decided(operation, kept, decided))
+      .catch((error) => this.#out.broken(toBridgeError(error, 'the session cannot go on')));
   }
 
   #decided(operation: PendingOperation, block: Buffer, admission: Admission): void {
@@ -243,6 +271,11 @@ export class CommandGate {
     const whole = this.#withheld.length > 0 ? Buffer.concat([...this.#withheld.splice(0), bytes]) : bytes;
     const answer = this.#edit && last === 'OK' ? this.#edit(whole) : whole;
     if (last === 'INQUIRE') {
+      const reply = this.#rules.inquired?.();
+      if (reply) {
+        this.#out.toAgent(reply);
+        return;
+      }
       this.#turn = 'inquiry';
       this.#out.toClient(answer);
     } else {

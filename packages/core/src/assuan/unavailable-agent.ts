@@ -36,6 +36,8 @@ export class UnavailableAgent {
   readonly #refusal: Buffer;
   readonly #line = new LineHead();
   #ended = false;
+  /** Commands that were answered before they came here. */
+  #told = 0;
 
   constructor(reason: string) {
     this.greeting = unavailableGreeting(reason);
@@ -45,6 +47,11 @@ export class UnavailableAgent {
   /** Whether the client said BYE, or far too much; the connection is to be closed once the answer is written. */
   get ended(): boolean {
     return this.#ended;
+  }
+
+  /** So many of the next commands have been answered, and get no answer here. */
+  passOver(commands: number): void {
+    this.#told += commands;
   }
 
   /**
@@ -58,6 +65,10 @@ export class UnavailableAgent {
       at = line.read(chunk, at);
       if (at < 0) break;
       if (line.isBlank || line.isComment || line.isData) continue;
+      if (this.#told > 0) {
+        this.#told--;
+        continue;
+      }
       this.#ended = line.word.toUpperCase() === 'BYE';
       answers.push(this.#ended ? BYE_ANSWER : this.#refusal);
       if (answers.length === MAX_REFUSALS) this.#ended = true;

@@ -1,5 +1,6 @@
 import type { NetConnectOpts, Socket } from 'node:net';
 import { ask } from '../assuan/ask.ts';
+import { awaitAnswers } from '../assuan/await-answers.ts';
 import { GREETING_TIMEOUT_MS } from '../assuan/greeting.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
 import { changeStamp, type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
@@ -7,9 +8,17 @@ import { configuredPath } from '../gnupg/agent-conf.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { ViewSocket } from '../io/view-socket.ts';
+import { writeNow } from '../io/write-now.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
-import { type OpenOutcome, onceMore, openAgent, openSocket } from './open-agent.ts';
+import {
+  type OpenedAgent,
+  type OpenOptions,
+  type OpenOutcome,
+  onceMore,
+  openAgent,
+  openSocket,
+} from './open-agent.ts';
 import { OpeningQueue } from './opening-queue.ts';
 import { Remembered } from './remembered.ts';
 
@@ -27,6 +36,8 @@ export interface HostGpgAgentOptions
 /** Failures that mean no agent is there, so that starting one is worth a try. */
 const NO_AGENT_CODES: readonly ErrorCode[] = ['AGENT_SOCKET_MISSING', 'AGENT_UNREACHABLE'];
 
+/** What every connection is asked first. */
+const INTRODUCTION = { bytes: Buffer.from('GETINFO restricted\nGETINFO version\n'), lines: 2 };
 /** How often a socket that was replaced meanwhile is checked for one connection. */
 const MOST_CHECKS = 5;
 
@@ -94,27 +105,86 @@ export class HostGpgAgent {
   }
 
   #openNow(outcome: OpenOutcome, signal?: AbortSignal): void {
-    const { greetingTimeoutMs } = this.#options;
-    const options = { greetingTimeoutMs, log: this.#log, signal };
-    const connect = () => openAgent(() => this.connect(), outcome, options);
     const path = this.#directPath;
     if (path === undefined) {
-      connect();
+      this.#openAnew(outcome, signal);
       return;
     }
+    const anew = () => this.#openAnew(outcome, signal);
     const direct: OpenOutcome = {
       opened: (agent) => {
         if (this.#isChecked({ path, socketPath: path })) {
-          outcome.opened(agent);
+          this.#introduce(agent, path, outcome, anew, signal);
           return;
         }
         agent.socket.on('error', () => {}).destroy();
         this.#forgetCheck();
-        connect();
+        anew();
       },
       failed: (error) => outcome.failed(error),
     };
-    openSocket(this.#createSocket({ path }), options, direct, connect);
+    openSocket(this.#createSocket({ path }), this.#openOptions(signal), direct, anew);
+  }
+
+  #openOptions(signal: AbortSignal | undefined): OpenOptions {
+    return { greetingTimeoutMs: this.#options.greetingTimeoutMs, log: this.#log, signal };
+  }
+
+  #openAnew(outcome: OpenOutcome, signal: AbortSignal | undefined, isRepeated = false): void {
+    let path = '';
+    const connect = async () => {
+      const connection = await this.connect();
+      path = connection.socketPath;
+      return connection;
+    };
+    const again = isRepeated ? undefined : () => this.#openAnew(outcome, signal, true);
+    const introduced: OpenOutcome = {
+      opened: (agent) => this.#introduce(agent, path, outcome, again, signal),
+      failed: (error) => outcome.failed(error),
+    };
+    openAgent(connect, introduced, this.#openOptions(signal));
+  }
+
+  /**
+   * Every connection begins with questions of our own: whether it is a restricted one, and to which agent. `again` is
+   * called when the agent ends meanwhile.
+   */
+  #introduce(
+    { socket, greeting }: OpenedAgent,
+    path: string,
+    outcome: OpenOutcome,
+    again: (() => void) | undefined,
+    signal: AbortSignal | undefined,
+  ): void {
+    const end = () => void socket.on('error', () => {}).destroy();
+    const abort = () => {
+      stopWaiting();
+      end();
+    };
+    const timeoutMs = this.#options.greetingTimeoutMs ?? GREETING_TIMEOUT_MS;
+    const stopWaiting = awaitAnswers(socket, INTRODUCTION.lines, timeoutMs, {
+      answered([restricted, version]) {
+        signal?.removeEventListener('abort', abort);
+        if (restricted?.word !== 'OK') {
+          end();
+          outcome.failed(notRestricted(path));
+          return;
+        }
+        const identity = {
+          version: version?.bytes.toString('latin1') ?? '',
+          socket: `${path} ${changeStamp(path)}`,
+        };
+        outcome.opened({ socket, greeting, identity });
+      },
+      failed(error) {
+        signal?.removeEventListener('abort', abort);
+        end();
+        if (error.code === 'AGENT_CLOSED' && again) again();
+        else outcome.failed(error);
+      },
+    });
+    signal?.addEventListener('abort', abort);
+    if (socket.writable) writeNow(socket, INTRODUCTION.bytes);
   }
 
   /** Where the extra socket is. */

@@ -9,6 +9,16 @@ export interface OpenedAgent {
   readonly socket: Socket;
   /** All that the agent has sent so far: its greeting and whatever came with it. */
   readonly greeting: Buffer;
+  /** Which agent it is, where that was asked. */
+  readonly identity?: AgentIdentity;
+}
+
+/** An agent as a connection to it shows: another one may answer in another way. */
+export interface AgentIdentity {
+  /** What it answers to `GETINFO version`, as it is. */
+  version: string;
+  /** The socket or socket file that it made; one that is started again makes another. */
+  socket: string;
 }
 
 /** What can become of an attempt to open a connection; exactly one is called, once. */

@@ -33,7 +33,16 @@ export const FRAME = {
   RESULT: 12,
   /** Target to host: the path of this type's socket does not lead to it any more. */
   CHANGED: 13,
+  /** Host to target: what the target answers ahead, and with what; stream 0. */
+  TABLE: 14,
+  /** Target to host: which of the stream's next commands it has answered, by entries of the table. */
+  TOLD: 15,
+  /** Host to target: it is the client's turn, if nothing was sent behind so many bytes. */
+  TURN: 16,
 } as const;
+
+/** Follows the socket type in OPEN when the target has greeted the client itself. */
+export const GREETED = ' greeted';
 
 /** The version of the protocol; both ends are always of the same, since the host sends the target's. */
 export const PROTOCOL_VERSION = 3;

@@ -2,9 +2,10 @@ import { BridgeError } from '../errors.ts';
 import { SOCKET_TYPES } from '../socket-type.ts';
 import { printable } from '../text/escape.ts';
 import { decodeFields, encodeFields } from './fields.ts';
-import { FRAME, MAX_DATA, PROTOCOL_VERSION } from './frame.ts';
+import { FRAME, GREETED, MAX_DATA, PROTOCOL_VERSION } from './frame.ts';
 import { type Carrier, Muxer, type MuxerOptions } from './muxer.ts';
 import { parseReady, type ReadyInfo } from './ready.ts';
+import type { MuxStream } from './stream.ts';
 
 /** Options of the host's end. */
 export interface HostMuxerOptions extends MuxerOptions {
@@ -21,6 +22,7 @@ const HANDLED: ReadonlySet<number> = new Set([
   FRAME.EOF,
   FRAME.RESULT,
   FRAME.CHANGED,
+  FRAME.TOLD,
 ]);
 const BEFORE_READY: ReadonlySet<number> = new Set([FRAME.READY, FRAME.ERROR]);
 /** How much of what a target printed instead of frames is kept, to be shown. */
@@ -42,6 +44,7 @@ export class HostMuxer extends Muxer {
   /** The first bytes of a target that is not ready yet. */
   #heard = NOTHING;
   #lastMessage: string | undefined;
+  protected override readonly noteType = FRAME.TURN;
 
   constructor(carrier: Carrier, options: HostMuxerOptions = {}) {
     super(carrier, options);
@@ -76,6 +79,11 @@ export class HostMuxer extends Muxer {
     }
   }
 
+  /** Sends what the target answers ahead from now on; nothing at all with an empty list. */
+  sendTable(fields: readonly (string | Buffer)[]): void {
+    if (!this.closed) this.outbox.add(FRAME.TABLE, 0, encodeFields(fields));
+  }
+
   override header(type: number, id: number, payloadLength: number): boolean {
     if (!this.#info && !BEFORE_READY.has(type)) throw this.#notABridge();
     return super.header(type, id, payloadLength);
@@ -97,6 +105,9 @@ export class HostMuxer extends Muxer {
         break;
       case FRAME.EOF:
         this.streams.get(id)?.eofByPeer();
+        break;
+      case FRAME.TOLD:
+        this.#onTold(id, payload);
         break;
       case FRAME.RESULT:
         this.#onResult(id, payload);
@@ -135,7 +146,9 @@ export class HostMuxer extends Muxer {
     });
   }
 
-  #onOpen(id: number, socketType: string): void {
+  #onOpen(id: number, opened: string): void {
+    const greeted = opened.endsWith(GREETED);
+    const socketType = greeted ? opened.slice(0, -GREETED.length) : opened;
     if (id === 0 || this.streams.has(id)) {
       throw new BridgeError('STREAM_IN_USE', {
         what: 'the bridge broke',
@@ -144,7 +157,13 @@ export class HostMuxer extends Muxer {
       });
     }
     if (!this.#socketTypes.includes(socketType) || !this.hasRoom) this.outbox.add(FRAME.CLOSE, id);
-    else this.emit('stream', this.addStream(id, socketType), socketType);
+    else this.emit('stream', this.addStream(id, socketType, greeted), socketType);
+  }
+
+  /** A target that tells of lines faster than it sends them is not one of ours. */
+  #onTold(id: number, payload: Buffer): void {
+    const stream = this.streams.get(id);
+    if (stream && !stream.noted(payload)) stream.giveUp(tooMuchTold(stream));
   }
 
   #onReady(payload: Buffer): void {
@@ -186,4 +205,12 @@ export class HostMuxer extends Muxer {
       cause,
     });
   }
+}
+
+function tooMuchTold(stream: MuxStream): BridgeError {
+  return new BridgeError('SESSION_ENDED', {
+    what: `session ${stream.id} was closed`,
+    why: 'the target told of more answers than it can have given',
+    fix: 'Try the command again.',
+  });
 }

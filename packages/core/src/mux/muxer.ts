@@ -44,6 +44,8 @@ export interface MuxerEvents {
   changed: [socketType: string];
   /** Target: an operation, and how to answer it. */
   call: [fields: Buffer[], answer: (fields: readonly (string | Buffer)[]) => void];
+  /** Target: what it answers ahead from now on. */
+  table: [fields: Buffer[]];
   /** Target: bytes for the stdin of the next program. */
   input: [bytes: Buffer];
   /** Target: a stream has ended, and another one fits. */
@@ -184,6 +186,18 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     if (!this.#closed) this.outbox.add(FRAME.EOF, stream.id);
   }
 
+  sendNote(stream: MuxStream, payload: Buffer): void {
+    this.outbox.add(this.noteType, stream.id, payload);
+  }
+
+  hold(): void {
+    this.outbox.hold();
+  }
+
+  release(): void {
+    this.outbox.release();
+  }
+
   sendClose(stream: MuxStream): void {
     if (!this.#closed) this.outbox.add(FRAME.CLOSE, stream.id);
     this.#forget(stream);
@@ -211,6 +225,9 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
 
   // What the two ends differ in
 
+  /** The frame that carries this end's notes about a stream. */
+  protected abstract readonly noteType: number;
+
   /** Whether this end has a use for frames of this type; others are skipped unread. */
   protected abstract handles(type: number): boolean;
 
@@ -226,8 +243,8 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   /** The reason when the carrier ends without an error. */
   protected abstract whyEnded(): BridgeError;
 
-  protected addStream(id: number, socketType: string): MuxStream {
-    const stream = new MuxStream(id, socketType, this);
+  protected addStream(id: number, socketType: string, greeted = false): MuxStream {
+    const stream = new MuxStream(id, socketType, this, greeted);
     this.streams.set(id, stream);
     this.#total += 1;
     return stream;

@@ -29,6 +29,7 @@ export class Outbox {
   readonly #batch = Buffer.allocUnsafeSlow(BATCH_BYTES);
   #filled = 0;
   #scheduled = false;
+  #isHeld = false;
   #busy = false;
   #roomWaiters: (() => void)[] = [];
 
@@ -65,6 +66,17 @@ export class Outbox {
     if (this.buffered >= BUSY_BYTES) this.#busy = true;
   }
 
+  /** Keeps frames back until `release`, as far as they fit into one write. */
+  hold(): void {
+    this.#isHeld = true;
+  }
+
+  /** Sends what was kept back. */
+  release(): void {
+    this.#isHeld = false;
+    if (this.#filled > 0) this.#schedule();
+  }
+
   /** Resolves when the carrier is not busy, or the bridge has ended. */
   async room(): Promise<void> {
     while (this.#busy) await new Promise<void>((resolve) => this.#roomWaiters.push(resolve));
@@ -82,7 +94,7 @@ export class Outbox {
    * read, which at fifty streams saves a fifth of the time.
    */
   #schedule(): void {
-    if (this.#scheduled) return;
+    if (this.#scheduled || this.#isHeld) return;
     if (!this.#owner.crowded) {
       this.#flush();
       return;

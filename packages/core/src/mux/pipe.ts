@@ -7,6 +7,12 @@ import type { MuxStream, StreamConsumer } from './stream.ts';
 export interface Outlets {
   toSocket(bytes: Buffer): void;
   toStream(bytes: Buffer): void;
+  /** Sends a note, and the bytes that it is about with it. */
+  toStreamNoted(note: Buffer, bytes: Buffer): void;
+  /** Sends bytes, and a note behind them; without it if some of the bytes have to wait. */
+  toStreamThenNote(bytes: Buffer, note: Buffer): void;
+  /** Whether the kernel has not taken all that was written to the socket. */
+  readonly socketBusy: boolean;
   /** Takes bytes of the stream again, after `fromStream` held them back. */
   resumeStream(): void;
   /** Ends the writing side of the socket. */
@@ -26,6 +32,8 @@ export interface PipeHooks {
   onStreamEof?(out: Outlets): void;
   /** The same for the bytes of the socket. */
   fromSocket?(bytes: Buffer, out: Outlets): void;
+  /** The socket has sent its last byte. */
+  onLastByte?(out: Outlets): void;
   /** The socket has ended or failed: the last chance for words to the other end. */
   onSocketEnd?(error: Error | undefined, out: Outlets): void;
   /** The session is over and both are let go; `error` is what the socket or a hook failed with. */
@@ -110,9 +118,19 @@ class SocketPipe implements StreamConsumer, Outlets {
   }
 
   toStream(bytes: Buffer): void {
-    if (this.stream.send(bytes)) return;
-    this.#streamBusy = true;
-    this.socket.pause();
+    if (!this.stream.send(bytes)) this.#holdSocket();
+  }
+
+  toStreamNoted(note: Buffer, bytes: Buffer): void {
+    if (!this.stream.sendNoted(note, bytes)) this.#holdSocket();
+  }
+
+  toStreamThenNote(bytes: Buffer, note: Buffer): void {
+    if (!this.stream.sendThenNote(bytes, note)) this.#holdSocket();
+  }
+
+  get socketBusy(): boolean {
+    return this.#socketBusy;
   }
 
   resumeStream(): void {
@@ -141,8 +159,14 @@ class SocketPipe implements StreamConsumer, Outlets {
     if (!this.#held) this.stream.resumeDelivery();
   };
 
+  #holdSocket(): void {
+    this.#streamBusy = true;
+    this.socket.pause();
+  }
+
   /** Where half-open connections are allowed the other side may still want answers; else it has gone. */
   #onLastByte(): void {
+    if (!this.#socketEnded && !this.#streamEnded) this.#run(() => this.hooks.onLastByte?.(this), undefined);
     if (this.socket.allowHalfOpen && this.socket.writable) this.stream.endSending();
     else this.#onSocketEnd();
   }

@@ -14,6 +14,11 @@ export interface StreamPort {
   sendEof(stream: MuxStream): void;
   /** Sends CLOSE; the id is not open any more. */
   sendClose(stream: MuxStream): void;
+  /** Sends a note about this stream: TOLD or TURN, whichever this end sends. */
+  sendNote(stream: MuxStream, payload: Buffer): void;
+  /** What is sent from now on leaves with `release`, in one write if it fits. */
+  hold(): void;
+  release(): void;
   /** The stream holds so many received bytes more, or fewer. */
   heldChanged(stream: MuxStream, difference: number): void;
 }
@@ -29,6 +34,9 @@ export interface StreamConsumer {
   /** Everything the other end sent has been taken, and nothing more can be sent. Comes once. */
   ended(): void;
 }
+
+/** Notes that nobody has taken; of more the last ones are kept. */
+const MAX_NOTES = 16;
 
 /** Credit goes back in batches of half a window: small round trips need no frame for it. */
 const CREDIT_BATCH = INITIAL_CREDIT / 2;
@@ -59,11 +67,15 @@ export class MuxStream {
   #eofTold = false;
   /** What follows the last outbound byte. */
   #after: 'eof' | 'close' | undefined;
+  /** Notes of the other end, in order. */
+  #notes: Buffer[] | undefined;
 
   constructor(
     readonly id: number,
     readonly socketType: string,
     port: StreamPort,
+    /** Whether the target's end has greeted the client itself. */
+    readonly greeted = false,
   ) {
     this.#port = port;
   }
@@ -131,6 +143,33 @@ export class MuxStream {
     return false;
   }
 
+  /** Sends a note and the bytes that it is about, together. */
+  sendNoted(note: Buffer, bytes: Buffer): boolean {
+    if (!this.#open) return true;
+    this.#port.hold();
+    this.#port.sendNote(this, note);
+    const taken = this.send(bytes);
+    this.#port.release();
+    return taken;
+  }
+
+  /** Sends bytes and a note behind them, together; without the note if some of the bytes have to wait. */
+  sendThenNote(bytes: Buffer, note: Buffer): boolean {
+    if (!this.#open) return true;
+    this.#port.hold();
+    const taken = this.send(bytes);
+    if (taken) this.#port.sendNote(this, note);
+    this.#port.release();
+    return taken;
+  }
+
+  /** The other end's notes so far, once. */
+  takeNotes(): readonly Buffer[] | undefined {
+    const notes = this.#notes;
+    if (notes) this.#notes = undefined;
+    return notes;
+  }
+
   /** Says EOF once everything before has left: nothing more is sent, what comes is still taken. */
   endSending(): void {
     this.#after ??= 'eof';
@@ -161,6 +200,15 @@ export class MuxStream {
       this.#port.heldChanged(this, bytes.length);
     }
     this.#returnCredit();
+  }
+
+  /** For the muxer: a note came, which is the muxer's again afterwards. False: more than are kept. */
+  noted(payload: Buffer): boolean {
+    this.#notes ??= [];
+    this.#notes.push(Buffer.from(payload));
+    if (this.#notes.length <= MAX_NOTES) return true;
+    this.#notes.shift();
+    return false;
   }
 
   /** For the muxer: the other end gives credit. */

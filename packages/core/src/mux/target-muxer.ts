@@ -1,18 +1,26 @@
 import { BridgeError } from '../errors.ts';
 import type { SocketType } from '../socket-type.ts';
 import { decodeFields, encodeFields } from './fields.ts';
-import { FRAME, MAX_PAYLOAD, PROTOCOL_VERSION } from './frame.ts';
+import { FRAME, GREETED, MAX_PAYLOAD, PROTOCOL_VERSION } from './frame.ts';
 import { Muxer } from './muxer.ts';
 import { encodeReady, type ReadyInfo } from './ready.ts';
 import type { MuxStream } from './stream.ts';
 
-const HANDLED: ReadonlySet<number> = new Set([FRAME.CLOSE, FRAME.PUBKEY, FRAME.WINDOW, FRAME.CALL]);
+const HANDLED: ReadonlySet<number> = new Set([
+  FRAME.CLOSE,
+  FRAME.PUBKEY,
+  FRAME.WINDOW,
+  FRAME.CALL,
+  FRAME.TABLE,
+  FRAME.TURN,
+]);
 const LAST_ID = 0xffff_ffff;
 const TOO_LARGE = ['EMSGSIZE', 'the result is too large'];
 
 /** The target's end of a bridge: it says READY, carries out calls, and opens a stream for every client. */
 export class TargetMuxer extends Muxer {
   #lastId = 0;
+  protected override readonly noteType = FRAME.TOLD;
 
   /** Tells the host that the server runs. */
   ready(info: Omit<ReadyInfo, 'version'>): void {
@@ -29,8 +37,8 @@ export class TargetMuxer extends Muxer {
     if (!this.closed) this.outbox.add(FRAME.CHANGED, 0, Buffer.from(socketType));
   }
 
-  /** Opens a stream for a client; throws SESSION_LIMIT when there are too many, SESSION_ENDED after the end. */
-  open(socketType: SocketType): MuxStream {
+  /** Opens a stream for a client, which this end may have greeted already; throws SESSION_LIMIT when there are too many, SESSION_ENDED after the end. */
+  open(socketType: SocketType, { greeted = false } = {}): MuxStream {
     if (this.closed || this.#lastId === LAST_ID) {
       throw new BridgeError('SESSION_ENDED', {
         what: 'a client could not be served',
@@ -46,8 +54,8 @@ export class TargetMuxer extends Muxer {
       });
     }
     this.#lastId += 1;
-    this.outbox.add(FRAME.OPEN, this.#lastId, Buffer.from(socketType));
-    return this.addStream(this.#lastId, socketType);
+    this.outbox.add(FRAME.OPEN, this.#lastId, Buffer.from(greeted ? `${socketType}${GREETED}` : socketType));
+    return this.addStream(this.#lastId, socketType, greeted);
   }
 
   protected override handles(type: number): boolean {
@@ -56,7 +64,9 @@ export class TargetMuxer extends Muxer {
 
   protected override onFrame(type: number, id: number, payload: Buffer): void {
     // Copies: what is done with either takes longer than the carrier's buffer stays as it is.
-    if (type === FRAME.PUBKEY) this.emit('input', Buffer.from(payload));
+    if (type === FRAME.TURN) this.streams.get(id)?.noted(payload);
+    else if (type === FRAME.TABLE) this.emit('table', decodeFields(Buffer.from(payload)) ?? []);
+    else if (type === FRAME.PUBKEY) this.emit('input', Buffer.from(payload));
     else this.emit('call', decodeFields(Buffer.from(payload)) ?? [], (fields) => this.#answer(id, fields));
   }
 

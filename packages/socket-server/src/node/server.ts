@@ -1,10 +1,13 @@
 import type { Socket } from 'node:net';
+import { tableOf } from '@gpg-bridge/core/assuan/answer-table';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { MAX_STREAMS, PROTOCOL_VERSION } from '@gpg-bridge/core/mux/frame';
 import type { Carrier } from '@gpg-bridge/core/mux/muxer';
 import { pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import { TargetMuxer } from '@gpg-bridge/core/mux/target-muxer';
+import { answerAhead } from '@gpg-bridge/core/remote/answer-ahead';
 import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
+import { AheadTable } from '@gpg-bridge/core/remote/told-lines';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import type { ServerConfig } from '../launch/config.ts';
 import { type Answer, type CallContext, carryOut } from './calls.ts';
@@ -26,6 +29,8 @@ export class SocketServer {
   readonly #muxer: ServerMuxer;
   readonly #operations: DirectOperations;
   readonly #context: CallContext;
+  /** What is answered ahead. */
+  readonly #table = new AheadTable();
   /** Clients that came while there were too many: they have their turn later. */
   readonly #waiting: { socket: Socket; type: SocketType }[] = [];
   #end!: (status: number) => void;
@@ -58,6 +63,7 @@ export class SocketServer {
     });
     this.#muxer.on('input', (bytes) => this.#context.input.push(bytes));
     this.#muxer.on('call', (fields, answer) => this.#onCall(fields, answer));
+    this.#muxer.on('table', (fields) => this.#table.set(tableOf(fields)));
     this.#muxer.on('room', () => this.#openNext());
     this.#muxer.on('close', (error) => void this.stop(error?.code === 'TARGET_CLOSED' ? 0 : 1));
     if (this.config.protocol === PROTOCOL_VERSION) {
@@ -100,7 +106,11 @@ export class SocketServer {
   #openNext(): void {
     while (this.#waiting.length > 0 && !this.#muxer.closed && this.#muxer.hasRoom) {
       const { socket, type } = this.#waiting.shift()!;
-      pipeSocket(this.#muxer.open(type), socket);
+      if (type === 'gpg-agent' && this.#table.isOn) {
+        answerAhead(this.#muxer.open(type, { greeted: true }), socket, this.#table);
+      } else {
+        pipeSocket(this.#muxer.open(type), socket);
+      }
     }
   }
 

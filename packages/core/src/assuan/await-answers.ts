@@ -1,0 +1,72 @@
+import type { Duplex } from 'node:stream';
+import { BridgeError, toBridgeError } from '../errors.ts';
+import { leaveViews, takeViews } from '../io/view-source.ts';
+import type { Block } from './block-scanner.ts';
+import { Questions } from './questions.ts';
+
+/** What can become of questions; exactly one is called, once. */
+export interface AnswersOutcome {
+  answered(answers: readonly Block[]): void;
+  failed(error: BridgeError): void;
+}
+
+/**
+ * Waits for the answers to so many lines on a connection that has greeted; the lines were sent or are about to be.
+ * Returns how to stop waiting. The stream stays the caller's, without listeners of ours.
+ */
+export function awaitAnswers(
+  stream: Duplex,
+  count: number,
+  timeoutMs: number,
+  outcome: AnswersOutcome,
+  received?: Buffer,
+): () => void {
+  const questions = new Questions(count);
+  const leave = () => {
+    clearTimeout(timer);
+    stream.off('error', onClosed).off('end', onEnd).off('close', onEnd);
+    leaveViews(stream, onBytes);
+  };
+  const fail = (error: BridgeError) => {
+    leave();
+    outcome.failed(error);
+  };
+  const onClosed = (cause?: Error) => fail(closed(cause));
+  const onEnd = () => onClosed();
+  const onBytes = (view: Buffer) => {
+    try {
+      if (!questions.take(Buffer.from(view))) return;
+    } catch (error) {
+      fail(toBridgeError(error, "can't read the gpg-agent's response"));
+      return;
+    }
+    leave();
+    outcome.answered(questions.answers);
+  };
+  const timer = setTimeout(() => fail(silent(timeoutMs)), timeoutMs);
+  stream.on('error', onClosed).on('end', onEnd).on('close', onEnd);
+  if (stream.destroyed || stream.readableEnded) {
+    onClosed(stream.errored ?? undefined);
+    return () => {};
+  }
+  takeViews(stream, onBytes);
+  if (received && received.length > 0) onBytes(received);
+  return leave;
+}
+
+function closed(cause: Error | undefined): BridgeError {
+  return new BridgeError('AGENT_CLOSED', {
+    what: "the host's gpg-agent did not answer",
+    why: cause ? cause.message : 'it closed the connection',
+    fix: 'Try again, and look at the log of gpg-agent if it stays so.',
+    cause,
+  });
+}
+
+function silent(timeoutMs: number): BridgeError {
+  return new BridgeError('AGENT_RESPONSE_TIMEOUT', {
+    what: "the host's gpg-agent did not answer",
+    why: `it was silent for ${timeoutMs} ms`,
+    fix: 'Restart it with `gpgconf --kill gpg-agent`.',
+  });
+}

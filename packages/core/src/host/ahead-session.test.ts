@@ -1,0 +1,321 @@
+import { LogBook } from '@gpg-bridge/test-support/log-book';
+import { describe, expect, it } from 'vitest';
+import { onceOf } from '../assuan/answer-table.ts';
+import type { GateRules } from '../assuan/command-gate.ts';
+import type { Operation } from '../assuan/operation.ts';
+import { decodeFields } from '../mux/fields.ts';
+import { AheadSession } from './ahead-session.ts';
+import { AnswersAhead } from './answers-ahead.ts';
+
+const GRIP = 'A'.repeat(40);
+const HASH = '0'.repeat(64);
+const VERSION = 'D 2.2.40\nOK\n';
+const CHANGED = "ERR 67108941 No agent running <GPG Agent> - the agent's answers changed\n";
+const NO_KEY = 'ERR 67108881 No secret key <GPG Agent>\n';
+
+/** What a session with an agent that a test plays does, and the target's table. */
+function session({ rules = {}, recent = [] }: { rules?: Partial<GateRules>; recent?: string[] } = {}) {
+  const book = new LogBook();
+  const sent = { agent: '', client: '', turns: [] as Buffer[], ends: 0 };
+  const operations: Operation[] = [];
+  const notes: Buffer[] = [];
+  const answers = new AnswersAhead({ log: book.log, onChange: () => {} });
+  answers.connected({ version: VERSION, socket: 's' }, 'OK hello\n');
+  for (const line of recent) answers.used(line);
+  const text = (bytes: Buffer) => bytes.toString('latin1');
+  const made = new AheadSession({
+    answers,
+    rules: {
+      ...rules,
+      finished(operation) {
+        operations.push(operation);
+        return rules.finished?.(operation);
+      },
+    },
+    out: {
+      toAgent: (bytes) => void (sent.agent += text(bytes)),
+      toClient: (bytes) => void (sent.client += text(bytes)),
+      toClientInTurn(bytes, turn) {
+        sent.client += text(bytes);
+        sent.turns.push(turn);
+      },
+      endAgent: () => void sent.ends++,
+      resume: () => {},
+      broken: (error) => {
+        throw error;
+      },
+    },
+    takeTold: () => notes.splice(0),
+    now: () => 1_000,
+  });
+  const agent = (said: string) => made.fromAgent(Buffer.from(said, 'latin1'));
+  const idFor = (line: string) =>
+    answers.table.entries.find(({ pattern }) => new RegExp(pattern).test(line))?.id ?? 0;
+  agent('OK hello\n');
+  return {
+    made,
+    sent,
+    operations,
+    answers,
+    book,
+    agent,
+    idFor,
+    /** What the target sends when a line waits: told ones, and then it. */
+    client(told: readonly string[], waits = '', ids = told.map(idFor)) {
+      if (told.length > 0) {
+        const note = Buffer.alloc(4 * ids.length);
+        for (const [index, id] of ids.entries()) note.writeUInt32BE(id, 4 * index);
+        notes.push(note);
+      }
+      made.fromClient(Buffer.from(told.map((line) => `${line}\n`).join('') + waits, 'latin1'));
+    },
+    /** Lines that the agent has got since the last call. */
+    asked() {
+      const lines = sent.agent.split('\n').slice(0, -1);
+      sent.agent = '';
+      return lines;
+    },
+    along: () => sent.turns.flatMap((turn) => onceOf(decodeFields(turn.subarray(4)) ?? [])),
+  };
+}
+
+const SETTINGS = ['RESET', `SIGKEY ${GRIP}`, 'SETKEYDESC for+you', `SETHASH 8 ${HASH}`];
+
+describe('told commands', () => {
+  it('reach the agent one by one, before the one that waits, whose answer alone goes to the client', () => {
+    const { client, agent, asked, sent, operations } = session();
+    client(SETTINGS, 'PKSIGN\n');
+    for (const line of SETTINGS) {
+      expect(asked()).toEqual([line]);
+      agent('OK\n');
+    }
+    expect(asked()).toEqual(['PKSIGN']);
+    expect(sent.client).toBe('');
+    agent('D signature\nOK\n');
+    expect(sent.client).toBe('D signature\nOK\n');
+    expect(operations.map(({ command, key }) => [command, key])).toEqual([
+      ['RESET', undefined],
+      ['SIGKEY', GRIP],
+      ['SETKEYDESC', undefined],
+      ['SETHASH', undefined],
+      ['PKSIGN', GRIP],
+    ]);
+  });
+
+  it('are followed by the client’s turn when all it sent is answered, and not before', () => {
+    const { client, agent, sent } = session();
+    client(['RESET'], 'NOP\nHAVEKEY\n');
+    agent('OK\n');
+    agent('OK\n');
+    expect(sent.turns).toEqual([]);
+    agent(NO_KEY);
+    expect(sent.client).toBe(`OK\n${NO_KEY}`);
+    expect(sent.turns.map((turn) => turn.readUInt32BE(0))).toEqual(['RESET\nNOP\nHAVEKEY\n'.length]);
+  });
+
+  it('give no turn inside an inquiry, or behind half a line', () => {
+    const { client, agent, sent } = session();
+    client([], 'PKDECRYPT\n');
+    agent('INQUIRE CIPHERTEXT\n');
+    expect(sent.client).toBe('INQUIRE CIPHERTEXT\n');
+    client([], 'D x\nEND\nNO');
+    agent('D plain\nOK\n');
+    expect(sent.client).toBe('INQUIRE CIPHERTEXT\nD plain\nOK\n');
+    expect(sent.turns).toEqual([]);
+    client([], 'P\n');
+    agent('OK\n');
+    expect(sent.turns).toHaveLength(1);
+  });
+
+  it('may be all that a client sends before it leaves', () => {
+    const { client, agent, asked, made, sent } = session();
+    client(['RESET', `SIGKEY ${GRIP}`]);
+    made.gate.clientEnded();
+    expect(sent.ends).toBe(0);
+    agent('OK\n');
+    expect(asked()).toEqual(['RESET', `SIGKEY ${GRIP}`]);
+    agent('OK\n');
+    expect(sent).toMatchObject({ client: '', ends: expect.any(Number) });
+    expect(sent.ends).toBeGreaterThan(0);
+  });
+});
+
+describe('an answer that is not as told', () => {
+  it('goes to the command that waits if it is an error, and that command does not go to the agent', () => {
+    const { client, agent, asked, sent, book, idFor } = session();
+    client(SETTINGS, 'PKSIGN\n');
+    agent('OK\n');
+    agent(`S NOTE not+for+the+client\n${NO_KEY}`);
+    agent('OK\n');
+    agent('OK\n');
+    expect(sent.client).toBe(NO_KEY);
+    expect(asked()).toEqual(SETTINGS);
+    expect(sent.turns).toHaveLength(1);
+    expect(idFor(`SIGKEY ${GRIP}`)).toBe(0);
+    expect(idFor(`SETKEY ${GRIP}`)).not.toBe(0);
+    expect(book.text).toContain('SIGKEY with No secret key <GPG Agent>, and the client had been told OK');
+    expect(book.text).not.toContain(GRIP);
+  });
+
+  it.each([
+    ['OK', 'OK but other words\n'],
+    ['data', 'D something\nOK\n'],
+    ['a status and OK', 'S PROGRESS x\nOK\n'],
+  ])('that is %s becomes an error', (_name, answer) => {
+    const { client, agent, sent } = session();
+    client(SETTINGS, 'HAVEKEY\n');
+    for (const said of [answer, 'OK\n', 'OK\n', 'OK\n']) agent(said);
+    expect(sent.client).toBe(CHANGED);
+  });
+
+  it('that is an OK to a refusal that was told becomes an error, too: gpgsm would take it for trust', () => {
+    const { client, agent, sent, answers, asked } = session();
+    const forbidden = 'ERR 67109115 Forbidden <GPG Agent>\n';
+    answers.learn('LISTTRUSTED', Buffer.from(forbidden));
+    client(['LISTTRUSTED'], `ISTRUSTED ${GRIP}\n`);
+    agent('D key\nOK\n');
+    expect(asked()).toEqual(['LISTTRUSTED']);
+    expect(sent.client).toBe(CHANGED);
+  });
+
+  it('that is an inquiry is cancelled', () => {
+    const { client, agent, asked, sent } = session();
+    client([`SETHASH 8 ${HASH}`], 'PKSIGN\n');
+    agent('INQUIRE TBSDATA\n');
+    expect(asked()).toEqual([`SETHASH 8 ${HASH}`, 'CAN']);
+    agent('ERR 67109141 IPC call has been cancelled <GPG Agent>\n');
+    expect(asked()).toEqual([]);
+    expect(sent.client).toBe(CHANGED);
+  });
+
+  it('lets no private key be used until a RESET was really answered OK', () => {
+    const { client, agent, asked, sent, operations } = session();
+    client([`SIGKEY ${GRIP}`], 'HAVEKEY\n');
+    agent(NO_KEY);
+    expect(sent.client).toBe(NO_KEY);
+    const refused = (waits: string) => {
+      sent.client = '';
+      client([], waits);
+      return sent.client;
+    };
+    for (const word of ['PKSIGN', 'pksign', 'PKDECRYPT']) expect(refused(`${word}\n`)).toBe(NO_KEY);
+    expect(operations.slice(-3).map(({ outcome }) => outcome)).toEqual(['refused', 'refused', 'refused']);
+    asked();
+    client(['RESET'], 'PKSIGN\n');
+    agent('ERR 1 no\n');
+    expect(asked()).toEqual(['RESET']);
+    client([], 'RESET\n');
+    agent('OK\n');
+    client([], 'PKSIGN\n');
+    expect(asked()).toEqual(['RESET', 'PKSIGN']);
+  });
+
+  it('holds for the waiting command even when a RESET behind it was answered OK', () => {
+    const { client, agent, asked, sent } = session();
+    client([`SETHASH 8 ${HASH}`, ...SETTINGS], 'PKSIGN\n');
+    agent(NO_KEY);
+    for (const _ of SETTINGS) agent('OK\n');
+    expect(asked()).not.toContain('PKSIGN');
+    expect(sent.client).toBe(NO_KEY);
+    client([], 'PKSIGN\n');
+    expect(asked()).toEqual(['PKSIGN']);
+  });
+
+  it('counts the same when the rules gave it', async () => {
+    const refusal = Buffer.from('ERR 67108881 No secret key <GPG Agent> - a rule\n');
+    let isOver = false;
+    const admit = (): { answer: Buffer } | { pass: true } => (isOver ? { answer: refusal } : { pass: true });
+    const { client, agent, sent, along } = session({ rules: { admit }, recent: [`HAVEKEY ${GRIP}`] });
+    client([], 'NOP\n');
+    agent('OK\n');
+    await new Promise(setImmediate);
+    agent('OK\n');
+    const [entry] = along();
+    isOver = true;
+    client([`HAVEKEY ${GRIP}`], 'NOP\n', [entry!.id]);
+    expect(sent.client).toBe(`OK\n${refusal}`);
+  });
+});
+
+describe('what no target of ours tells', () => {
+  it.each([
+    ['another line than the entry is for', 'GETINFO pid', 'RESET'],
+    ['a use of a private key', 'PKSIGN', 'RESET'],
+    ['an entry that never was', 'RESET', 'none'],
+  ])('%s reaches nobody, and the next command is refused', (_name, line, entry) => {
+    const { client, asked, sent, idFor } = session();
+    client([line], 'NOP\n', [idFor(entry)]);
+    expect(asked()).toEqual([]);
+    expect(sent.client).toBe(CHANGED);
+  });
+
+  it('more told lines than were sent stay told when they come', () => {
+    const { client, agent, sent, idFor } = session();
+    client(['RESET'], '', [idFor('RESET'), idFor('RESET')]);
+    client([], 'NOP\n');
+    agent('OK\n');
+    expect(sent.client).toBe('');
+  });
+});
+
+describe('answers that are sent along', () => {
+  const [first, second] = [`HAVEKEY ${GRIP}`, `HAVEKEY ${'B'.repeat(40)}`];
+
+  it('are asked behind the told commands, before the first that waits, and serve once', async () => {
+    const { client, agent, asked, sent, along, answers } = session({ recent: [first, second] });
+    client(['RESET'], 'NOP\n');
+    expect(asked()).toEqual(['RESET']);
+    agent('OK\n');
+    expect(asked()).toEqual([first, second]);
+    agent('OK\nERR 67108');
+    agent('881 No secret key <GPG Agent>\n');
+    await new Promise(setImmediate);
+    expect(asked()).toEqual(['NOP']);
+    agent('OK\n');
+    expect(sent.client).toBe('OK\n');
+    expect(along()).toMatchObject([
+      { line: first, answer: 'OK\n' },
+      { line: second, answer: NO_KEY },
+    ]);
+    const [entry] = along();
+    client([first!], 'NOP\n', [entry!.id]);
+    expect(asked()).toEqual([first]);
+    agent('OK\n');
+    agent('OK\n');
+    expect(sent.client).toBe('OK\nOK\n');
+    client([first!], 'NOP\n', [entry!.id]);
+    expect(sent.client).toBe(`OK\nOK\n${CHANGED}`);
+    expect(answers.recent).toContain(first);
+  });
+
+  it('are not asked for a use of a private key, or where the rules refuse the line', () => {
+    const admit: GateRules['admit'] = (_operation, block) =>
+      block.includes(GRIP) ? { answer: Buffer.from(NO_KEY) } : { pass: true };
+    const narrowed = session({ rules: { admit }, recent: [first] });
+    narrowed.client([], 'NOP\n');
+    expect(narrowed.asked()).toEqual(['NOP']);
+    const signing = session({ recent: [first] });
+    signing.client([], 'PKSIGN\n');
+    expect(signing.asked()).toEqual(['PKSIGN']);
+  });
+
+  it('are what the rules make of them', async () => {
+    const admit: GateRules['admit'] = (_operation, block) =>
+      block.includes('--list')
+        ? { pass: true, instead: Buffer.from('HAVEKEY --list=1\n'), edit: () => Buffer.from('D less\nOK\n') }
+        : { pass: true };
+    const { client, agent, asked, along, sent } = session({ rules: { admit }, recent: ['HAVEKEY --list=9'] });
+    client([], 'NOP\n');
+    expect(asked()).toEqual(['HAVEKEY --list=1']);
+    agent('D more\nOK\n');
+    await new Promise(setImmediate);
+    agent('OK\n');
+    const [entry] = along();
+    expect(entry).toMatchObject({ line: 'HAVEKEY --list=9', answer: 'D less\nOK\n' });
+    client(['HAVEKEY --list=9'], 'NOP\n', [entry!.id]);
+    expect(asked()).toEqual(['NOP', 'HAVEKEY --list=1']);
+    agent('D more\nOK\n');
+    agent('OK\n');
+    expect(sent.client).toBe('OK\nOK\n');
+  });
+});

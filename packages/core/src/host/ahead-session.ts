@@ -1,0 +1,293 @@
+import { type OnceEntry, onceFields } from '../assuan/answer-table.ts';
+import {
+  type Admission,
+  CommandGate,
+  type GateOutlets,
+  type GateRules,
+  PASS,
+  type Passage,
+} from '../assuan/command-gate.ts';
+import type { Operation, PendingOperation } from '../assuan/operation.ts';
+import { isKeyUse, usesPrivateKey } from '../assuan/private-key-commands.ts';
+import { Questions } from '../assuan/questions.ts';
+import { noAgentLine } from '../assuan/unavailable-agent.ts';
+import { toBridgeError } from '../errors.ts';
+import { encodeFields } from '../mux/fields.ts';
+import type { AnswersAhead } from './answers-ahead.ts';
+
+/** Where the bytes of a session go whose target answers ahead. */
+export interface AheadOutlets extends GateOutlets {
+  /** The end of an answer, with which it is the client's turn; `turn` tells the target so. */
+  toClientInTurn(bytes: Buffer, turn: Buffer): void;
+}
+
+/** What a session needs. */
+export interface AheadSessionOptions {
+  answers: AnswersAhead;
+  /** The rules for commands, told ones and others. */
+  rules: GateRules;
+  out: AheadOutlets;
+  /** The ids of entries by which the next commands were answered, as far as they have come. */
+  takeTold(): readonly Buffer[] | undefined;
+  now?: () => number;
+}
+
+/** A line that the client was given an answer to. */
+interface Told {
+  readonly id: number;
+  readonly answer: string;
+}
+
+/** A line that is asked ahead of the client. */
+interface AskedLine {
+  readonly line: string;
+  /** How the rules let it pass. */
+  readonly passage: Passage;
+}
+
+/** A told line that no table of ours has. */
+const UNKNOWN: Told = { id: 0, answer: '' };
+const CANCEL = Buffer.from('CAN\n');
+const CHANGED = noAgentLine("the agent's answers changed");
+const NO_ENTRIES: readonly OnceEntry[] = [];
+/** Answers that are sent along to one session, in bytes. */
+const MAX_ALONG_BYTES = 65_536;
+/** Ids of told lines that have come ahead of the lines themselves; a target holds back far fewer. */
+const MAX_TOLD = 4_096;
+/** Asked for a session's first waiting command, if this target used them lately. */
+const ASKED_ALONG: ReadonlySet<string> = new Set(['HAVEKEY', 'KEYINFO']);
+
+/**
+ * One session with the host's agent, whose target has answered some of the client's commands ahead. Every command
+ * reaches the agent in order, and the agent's answer to a told one is compared with what the client was told. While
+ * one differs, nothing that waits for the agent gets there, and no private key is used before a RESET was answered OK.
+ */
+export class AheadSession implements GateRules {
+  readonly gate: CommandGate;
+  readonly #answers: AnswersAhead;
+  readonly #rules: GateRules;
+  readonly #out: AheadOutlets;
+  readonly #takeTold: () => readonly Buffer[] | undefined;
+  readonly #now: () => number;
+  /** Bytes of the client so far. */
+  #received = 0;
+  #hasGreeted = false;
+  #ids: number[] = [];
+  /** The told line that the agent is answering, and its answer so far. */
+  #told: Told | undefined;
+  #answer = '';
+  #hasInquired = false;
+  /** The next bytes for the client end the answer to a command. */
+  #isLastPart = false;
+  /** The line that waits for the agent's answer; undefined once a part of the answer has left. */
+  #line: string | undefined;
+  /** What the next command that waits is answered with, since an answer ahead of it was not as told. */
+  #difference: Buffer | undefined;
+  /** What uses of private keys are answered with until a RESET was really answered OK. */
+  #refusal: Buffer | undefined;
+  #hasWaited = false;
+  /** Our own questions that the agent is answering. */
+  #asking: { questions: Questions; lines: readonly AskedLine[]; done: () => void } | undefined;
+  /** Answers that were sent along and not used yet. */
+  readonly #once = new Map<number, OnceEntry>();
+  /** Those that leave with the next turn. */
+  #along = NO_ENTRIES;
+
+  constructor({ answers, rules, out, takeTold, now = Date.now }: AheadSessionOptions) {
+    this.#answers = answers;
+    this.#rules = rules;
+    this.#out = out;
+    this.#takeTold = takeTold;
+    this.#now = now;
+    this.gate = new CommandGate(this, { ...out, toClient: (bytes) => this.#toClient(bytes) }, { now });
+  }
+
+  /** Whether the client waits for a response. */
+  get owed(): boolean {
+    return this.gate.owed && !(this.#told && !this.gate.hasMore);
+  }
+
+  /** What the client has got the beginning of. */
+  get halfSaid(): 'nothing' | 'data' | 'line' {
+    return this.#told ? 'nothing' : this.gate.halfSaid;
+  }
+
+  /** Takes bytes of the client; see `CommandGate.fromClient`. */
+  fromClient(chunk: Buffer): boolean {
+    this.#received += chunk.length;
+    return this.gate.fromClient(chunk);
+  }
+
+  /** Takes bytes of the agent. */
+  fromAgent(chunk: Buffer): void {
+    if (this.#asking) this.#answerAlong(chunk);
+    else this.gate.fromAgent(chunk);
+  }
+
+  // GateRules
+
+  admit(operation: PendingOperation, block: Buffer): Admission | Promise<Admission> {
+    const id = this.#nextTold();
+    const line = id === undefined && block.length > MAX_KEPT_LINE ? '' : lineOf(block);
+    if (id !== undefined) return this.#admitTold(operation, block, line, id);
+    const refusal = this.#refusalOf(operation.command);
+    if (refusal) return { answer: refusal };
+    this.#line = line;
+    if (ASKED_ALONG.has(operation.command) && line !== '') this.#answers.used(line);
+    const isFirst = !this.#hasWaited;
+    this.#hasWaited = true;
+    if (!isFirst || operation.command === 'BYE' || isKeyUse(operation.command))
+      return this.#decide(operation, block);
+    const lines = this.#answers.recent.flatMap((each) => this.#allowed(each));
+    if (lines.length === 0) return this.#decide(operation, block);
+    const kept = Buffer.from(block);
+    return this.#ask(lines).then(() => this.#decide(operation, kept));
+  }
+
+  inquired(): Buffer | undefined {
+    if (!this.#told) return undefined;
+    this.#hasInquired = true;
+    return CANCEL;
+  }
+
+  finished(operation: Operation): Buffer | undefined {
+    this.#isLastPart = true;
+    if (operation.outcome === 'refused' || operation.outcome === 'closed') this.#line = undefined;
+    if (operation.command === 'RESET' && operation.outcome === 'ok') this.#refusal = undefined;
+    return this.#rules.finished(operation);
+  }
+
+  #nextTold(): number | undefined {
+    const notes = this.#takeTold();
+    for (const note of notes ?? []) {
+      for (let at = 0; at + 4 <= note.length && this.#ids.length < MAX_TOLD; at += 4) {
+        this.#ids.push(note.readUInt32BE(at));
+      }
+    }
+    return this.#ids.shift();
+  }
+
+  #admitTold(
+    operation: PendingOperation,
+    block: Buffer,
+    line: string,
+    id: number,
+  ): Admission | Promise<Admission> {
+    this.#answer = '';
+    this.#hasInquired = false;
+    const once = this.#once.get(id);
+    this.#once.delete(id);
+    const told = once?.line === line ? once : this.#answers.entryFor(id, line);
+    if (!told || isKeyUse(operation.command)) {
+      // No target of ours tells such an answer; it gets the line's place in the order, and nothing else.
+      this.#told = UNKNOWN;
+      return { answer: CHANGED };
+    }
+    if (once) this.#answers.used(line);
+    this.#told = told;
+    return this.#decide(operation, block);
+  }
+
+  #decide(operation: PendingOperation, block: Buffer): Admission | Promise<Admission> {
+    return this.#rules.admit?.(operation, block) ?? PASS;
+  }
+
+  #refusalOf(command: string): Buffer | undefined {
+    const difference = this.#difference;
+    this.#difference = undefined;
+    return difference ?? (usesPrivateKey(command) ? this.#refusal : undefined);
+  }
+
+  /** Bytes that the gate has for the client: the greeting, which it has already, told answers, and real ones. */
+  #toClient(bytes: Buffer): void {
+    if (!this.#hasGreeted) {
+      this.#hasGreeted = true;
+      return;
+    }
+    const isLast = this.#isLastPart;
+    this.#isLastPart = false;
+    if (this.#told) {
+      this.#answer += bytes.toString('latin1');
+      if (isLast) this.#compare(this.#told);
+      return;
+    }
+    if (isLast && this.#line !== undefined) this.#answers.learn(this.#line, bytes);
+    this.#line = undefined;
+    if (isLast && this.gate.isIdle) this.#out.toClientInTurn(bytes, this.#turn());
+    else this.#out.toClient(bytes);
+  }
+
+  #compare(told: Told): void {
+    this.#told = undefined;
+    const answer = this.#answer;
+    if (answer === told.answer && !this.#hasInquired) return;
+    const last = answer.slice(answer.lastIndexOf('\n', answer.length - 2) + 1);
+    const error = last.startsWith('ERR ') && !this.#hasInquired ? Buffer.from(last, 'latin1') : CHANGED;
+    this.#difference ??= error;
+    this.#refusal ??= error;
+    this.#answers.differed(told, answer);
+  }
+
+  /** The payload of TURN: how much of the client is answered, and the answers that are sent along. */
+  #turn(): Buffer {
+    const count = Buffer.allocUnsafe(4);
+    count.writeUInt32BE(this.#received % 2 ** 32);
+    const along = this.#along;
+    if (along.length === 0) return count;
+    this.#along = NO_ENTRIES;
+    return Buffer.concat([count, encodeFields(onceFields(along))]);
+  }
+
+  /** A line that the rules let pass, as the client's own would. */
+  #allowed(line: string): AskedLine[] {
+    const operation = { command: line.split(' ', 1)[0] ?? '', startedAt: this.#now() };
+    const admission = this.#decide(operation, bytesOf(line));
+    return admission instanceof Promise || 'answer' in admission ? [] : [{ line, passage: admission }];
+  }
+
+  /** Asks lines of our own before the command that waits. */
+  #ask(lines: readonly AskedLine[]): Promise<void> {
+    return new Promise((done) => {
+      this.#asking = { questions: new Questions(lines.length), lines, done };
+      this.#out.toAgent(Buffer.concat(lines.map(({ line, passage }) => passage.instead ?? bytesOf(line))));
+    });
+  }
+
+  #answerAlong(chunk: Buffer): void {
+    const asking = this.#asking;
+    if (!asking) return;
+    try {
+      if (!asking.questions.take(Buffer.from(chunk))) return;
+    } catch (error) {
+      this.#asking = undefined;
+      this.#out.broken(toBridgeError(error, 'the session cannot go on'));
+      return;
+    }
+    this.#asking = undefined;
+    let left = MAX_ALONG_BYTES;
+    const along: OnceEntry[] = [];
+    for (const [index, { bytes, word }] of asking.questions.answers.entries()) {
+      const { line, passage } = asking.lines[index]!;
+      const answer = (word === 'OK' && passage.edit?.(bytes)) || bytes;
+      left -= answer.length;
+      if (left < 0) break;
+      along.push({ id: this.#answers.newId(), line, answer: answer.toString('latin1') });
+    }
+    for (const entry of along) this.#once.set(entry.id, entry);
+    this.#along = along;
+    asking.done();
+  }
+}
+
+/** A longer line is learned nothing of. */
+const MAX_KEPT_LINE = 1_001;
+
+function bytesOf(line: string): Buffer {
+  return Buffer.from(`${line}\n`, 'latin1');
+}
+
+/** The line of a block that is one line; else nothing. */
+function lineOf(block: Buffer): string {
+  const text = block.toString('latin1');
+  return text.indexOf('\n') === text.length - 1 ? text.slice(0, -1) : '';
+}

@@ -1,0 +1,236 @@
+import {
+  type AnswerTable,
+  exactly,
+  MAX_AHEAD_LINE,
+  NO_TABLE,
+  type TableEntry,
+} from '../assuan/answer-table.ts';
+import { describeError, errorValueOf, GPG_ERROR } from '../assuan/error-codes.ts';
+import { isKeyUse } from '../assuan/private-key-commands.ts';
+import { type LogCallback, noLog } from '../log.ts';
+import type { AgentIdentity } from './open-agent.ts';
+
+/** How answers are learned. */
+export interface AnswersAheadOptions {
+  log?: LogCallback | undefined;
+  /** Called whenever the table has changed. */
+  onChange(): void;
+  /** Whether the target may use some keys only: what is answered about one then holds for that one alone. */
+  narrowed?: boolean | undefined;
+}
+
+interface KnownEntry extends TableEntry {
+  readonly fits: RegExp;
+}
+
+/** Entries that are learned, beyond the settings; nobody's programs have as many. */
+const MAX_LEARNED = 128;
+/** Entries that were forgotten, and that a target may still have used. */
+const MAX_FORGOTTEN = 512;
+/** The HAVEKEY and KEYINFO lines of a target that are asked for its next session, at most. */
+const MAX_RECENT = 64;
+
+const HEX = '[0-9A-Fa-f]';
+/** Text without control characters that begins with something visible. */
+const TEXT = '[!-\xff][ -\xff]*';
+const OK = 'OK\n';
+
+/** Hash algorithms by OpenPGP's numbers, with the length of their digests in hex digits. */
+const DIGESTS: ReadonlyMap<number, number> = new Map([
+  [2, 40], // SHA-1
+  [8, 64], // SHA-256
+  [9, 96], // SHA-384
+  [10, 128], // SHA-512
+  [11, 56], // SHA-224
+]);
+
+/** Settings that are answered OK on trust, in exactly these shapes; the agent's own answer is compared. */
+const SETTINGS: readonly string[] = [
+  exactly('RESET'),
+  `^SIGKEY ${HEX}{40}$`,
+  `^SETKEY ${HEX}{40}$`,
+  '^SETKEYDESC [!-\xff]+$',
+  // POSIX allows at most 255 repetitions.
+  ...[...DIGESTS].map(([number, digits]) => `^SETHASH ${number} ${HEX}{${digits}}$`),
+];
+
+const NAMED_OPTION = /^OPTION ([A-Za-z][A-Za-z0-9-]*)=[!-\xff][ -\xff]*$/;
+const BARE_OPTION = /^OPTION [A-Za-z][A-Za-z0-9-]*$/;
+const ONE_KEYINFO = /^KEYINFO [0-9A-Fa-f]{40}$/;
+const LISTS_KEYS = /^HAVEKEY --list(?:=[0-9]+)?$/;
+/** A line that is kept as it is: printable, so that its pattern means the same to every runtime. */
+const PLAIN = /^[A-Z][ -~]*$/;
+const CODE_MASK = 0xffff;
+const UPPER_E = 0x45;
+/** Errors to an OPTION that don't depend on its value. */
+const OF_THE_NAME: ReadonlySet<number> = new Set([GPG_ERROR.FORBIDDEN, GPG_ERROR.UNKNOWN_OPTION]);
+
+/**
+ * What a target's end may answer in place of the host's agent: learned from real answers, which depend on the agent's
+ * process and the line alone, and a few settings. Another agent empties it; an answer that was told and turned out
+ * otherwise is forgotten.
+ */
+export class AnswersAhead {
+  /** Whether the target may use some keys only. */
+  readonly narrowed: boolean;
+  readonly #log: LogCallback;
+  readonly #onChange: () => void;
+  #identity: AgentIdentity | undefined;
+  #greeting = '';
+  /** By pattern. */
+  readonly #entries = new Map<string, KnownEntry>();
+  readonly #byId = new Map<number, KnownEntry>();
+  readonly #forgotten: number[] = [];
+  /** In the order in which they were last used. */
+  readonly #recent = new Set<string>();
+  #lastId = 0;
+
+  constructor({ log = noLog, onChange, narrowed = false }: AnswersAheadOptions) {
+    this.#log = log;
+    this.#onChange = onChange;
+    this.narrowed = narrowed;
+  }
+
+  /** What the target's end answers now. */
+  get table(): AnswerTable {
+    return this.#greeting === ''
+      ? NO_TABLE
+      : { greeting: this.#greeting, entries: [...this.#entries.values()] };
+  }
+
+  /** The entry with this id if it fits the line, whether it still holds or not: a target may have used it before. */
+  entryFor(id: number, line: string): TableEntry | undefined {
+    const entry = this.#byId.get(id);
+    return entry?.fits.test(line) ? entry : undefined;
+  }
+
+  /** An id for an answer that is sent along. */
+  newId(): number {
+    this.#lastId += 1;
+    return this.#lastId;
+  }
+
+  /** A connection was opened; true: to another agent than before, and nothing that was learned holds any more. */
+  connected({ version, socket }: AgentIdentity, greeting: string): boolean {
+    const before = this.#identity;
+    if (before?.version === version && before.socket === socket && this.#greeting !== '') return false;
+    if (before) this.#log('gpg-agent is another one than before: its answers are learned anew', 'info');
+    this.#identity = { version, socket };
+    this.#greeting = greeting;
+    for (const { pattern } of [...this.#entries.values()]) this.#remove(pattern);
+    for (const pattern of SETTINGS) this.#add(pattern, OK);
+    this.#add(exactly('GETINFO version'), version, false);
+    // As a session's first command it is how a listener is identified: the agent itself answers that.
+    this.#add(exactly('GETINFO restricted'), OK, true);
+    this.#onChange();
+    return true;
+  }
+
+  /** An agent answered a command: the answer is kept if it depends on nothing but the line. */
+  learn(line: string, answer: Buffer): void {
+    if (this.#learned(line, answer)) this.#onChange();
+  }
+
+  /** The same for several commands. */
+  learnAll(answered: readonly (readonly [line: string, answer: Buffer])[]): void {
+    const learned = answered.filter(([line, answer]) => this.#learned(line, answer));
+    if (learned.length > 0) this.#onChange();
+  }
+
+  #learned(line: string, answered: Buffer): boolean {
+    if (answered.length > MAX_AHEAD_LINE || !mayBeLearned(line, answered)) return false;
+    const answer = answered.toString('latin1');
+    if (this.#greeting === '' || this.#entries.size >= MAX_LEARNED + SETTINGS.length) return false;
+    const pattern = learnablePattern(line, answer, this.narrowed);
+    if (pattern === undefined || this.#entries.has(pattern)) return false;
+    this.#add(pattern, answer);
+    this.#recent.delete(line);
+    return true;
+  }
+
+  /** What was told turned out otherwise: it is not told again. */
+  differed(entry: { id: number; answer: string }, answer: string): void {
+    const known = this.#byId.get(entry.id);
+    if (known && this.#entries.get(known.pattern) === known) {
+      this.#remove(known.pattern);
+      this.#onChange();
+    }
+    this.#log(
+      `gpg-agent answered ${nameOf(known)} with ${inWords(answer)}, and the client had been told ${inWords(entry.answer)}`,
+      'warn',
+    );
+  }
+
+  /** The target used a line that may be asked for its next session. */
+  used(line: string): void {
+    if ([...this.#entries.values()].some(({ fits }) => fits.test(line))) return;
+    this.#recent.delete(line);
+    this.#recent.add(line);
+    if (this.#recent.size <= MAX_RECENT) return;
+    const [oldest = ''] = this.#recent;
+    this.#recent.delete(oldest);
+  }
+
+  /** The HAVEKEY and KEYINFO lines that the target used lately. */
+  get recent(): readonly string[] {
+    return [...this.#recent];
+  }
+
+  #add(pattern: string, answer: string, notFirst = false): void {
+    const entry = { id: this.newId(), pattern, answer, notFirst, fits: new RegExp(pattern) };
+    this.#entries.set(pattern, entry);
+    this.#byId.set(entry.id, entry);
+  }
+
+  #remove(pattern: string): void {
+    const entry = this.#entries.get(pattern);
+    if (!entry) return;
+    this.#entries.delete(pattern);
+    this.#forgotten.push(entry.id);
+    while (this.#forgotten.length > MAX_FORGOTTEN) this.#byId.delete(this.#forgotten.shift()!);
+  }
+}
+
+/** The pattern under which an answer is kept, if it may be. */
+function learnablePattern(line: string, answer: string, narrowed: boolean): string | undefined {
+  const isOneLine = answer.indexOf('\n') === answer.length - 1;
+  if (line.length > MAX_AHEAD_LINE || !isOneLine) return undefined;
+  // Other errors may be about the value.
+  if (answer.startsWith('OK') || OF_THE_NAME.has(codeOf(answer))) {
+    const name = NAMED_OPTION.exec(line)?.[1];
+    if (name !== undefined) return `^OPTION ${name}=${TEXT}$`;
+    if (BARE_OPTION.test(line)) return exactly(line);
+  }
+  if (!isRefusal(line, answer) || !PLAIN.test(line)) return undefined;
+  const [word = ''] = line.split(' ', 1);
+  if (isKeyUse(word.toUpperCase())) return undefined;
+  return ONE_KEYINFO.test(line) && !narrowed ? `^KEYINFO ${HEX}{40}$` : exactly(line);
+}
+
+/** Forbidden on the extra socket; or, to an older agent, a request that it does not know the parameter of. */
+function isRefusal(line: string, answer: string): boolean {
+  const code = codeOf(answer);
+  return code === GPG_ERROR.FORBIDDEN || (code === GPG_ERROR.ASSUAN_PARAMETER && LISTS_KEYS.test(line));
+}
+
+function codeOf(answer: string): number {
+  return (errorValueOf(answer) ?? 0) & CODE_MASK;
+}
+
+/** A cheap look at an answer that most often is nothing to learn. */
+function mayBeLearned(line: string, answer: Buffer): boolean {
+  return answer[0] === UPPER_E || line.startsWith('OPTION ');
+}
+
+/** The command of an entry for a log, without its argument. */
+function nameOf(entry: TableEntry | undefined): string {
+  return /^\^([A-Z]+)/.exec(entry?.pattern ?? '')?.[1] ?? 'a command';
+}
+
+/** An answer for a log: never what it says, only how it ends. */
+function inWords(answer: string): string {
+  const last = answer.slice(answer.lastIndexOf('\n', answer.length - 2) + 1);
+  const value = errorValueOf(last);
+  if (value !== undefined) return describeError(value);
+  return last === answer ? (/^[A-Z]+/.exec(last)?.[0] ?? 'something else') : 'other data';
+}
