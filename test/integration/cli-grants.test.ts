@@ -1,6 +1,11 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { talk } from '@gpg-bridge/test-support/talk';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
 
 /** The keygrips of a key and its subkeys. */
@@ -104,5 +109,56 @@ describe('--no-decrypt', () => {
     expect((await target.gpg(['--decrypt'], { input: sealed })).status).not.toBe(0);
     expect(await up('--decrypt')).toMatch(/--decrypt: no → default/);
     expect(await target.gpgOk(['--decrypt'], { input: sealed })).toBe('secret');
+  });
+});
+
+describe('up', () => {
+  it('says how many keys it offers, and how to offer fewer', async () => {
+    const { person, target, up } = await personWithTwoKeys();
+    const agent = await startSshAgent();
+    await agent.addKey('one');
+    await agent.addKey('two');
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    expect(await up()).toMatch(
+      /^ {2}keys 2 GPG keys, 2 SSH keys; offer fewer with --gpg-key and --ssh-key$/m,
+    );
+    expect(await up('--gpg-key', 'ada@example.org', '--ssh-key', 'two')).toMatch(
+      /^ {2}keys 1 GPG key, 1 SSH key$/m,
+    );
+    const info = await person.json<{ offers: object }>(
+      'up',
+      `local:${target.dir}`,
+      '--no-ssh',
+      '--ssh-key',
+      'all',
+    );
+    expect(info.offers).toEqual({ gpg: 1, ssh: null });
+  });
+});
+
+describe('--notify', () => {
+  it('shows a notice of the desktop at each use', async () => {
+    const { person, up, signWith } = await personWithTwoKeys();
+    const dir = await tempDir();
+    await writeScript(dir, 'notify-send', `for word; do echo "$word"; done >> "${dir}/shown"`);
+    person.env.PATH = `${dir}:${person.env.PATH}`;
+    await up('--notify');
+    expect((await signWith('ada@example.org')).status).toBe(0);
+    await expect
+      .poll(() => readFile(join(dir, 'shown'), 'utf8').catch(() => ''))
+      .toMatch(/^local:\S+: a signature with your GPG key of Ada Test &lt;ada@example\.org&gt;$/m);
+  });
+
+  it('is a warning where the desktop shows none', async () => {
+    const { person, up, signWith } = await personWithTwoKeys();
+    const dir = await tempDir();
+    await writeScript(dir, 'notify-send', 'echo no desktop here >&2; exit 1');
+    person.env.PATH = `${dir}:${person.env.PATH}`;
+    await up('--notify');
+    for (let n = 0; n < 2; n++) expect((await signWith('ada@example.org')).status).toBe(0);
+    const log = () => readFile(`${person.stateDir}/${logName}`, 'utf8');
+    const logName = (await person.files()).find((name) => name.endsWith('.log'))!;
+    await expect.poll(log).toMatch(/no notices are shown: notify-send does not work here .*no desktop here/);
+    expect((await log()).match(/no notices are shown/g)).toHaveLength(1);
   });
 });

@@ -76,6 +76,7 @@ describe('gpg-bridge with a local target', () => {
       runtime: 'perl',
       sockets: [{ type: 'gpg-agent', path: `${target.dir}/S.gpg-agent` }],
       warnings: ['there is no ssh-agent to bridge: SSH_AUTH_SOCK is not set'],
+      offers: { gpg: 1, ssh: null },
       result: 'new',
       changes: [],
       mended: [],
@@ -98,6 +99,8 @@ describe('gpg-bridge with a local target', () => {
       lastError: null,
       problems: [],
       nextAttempt: null,
+      endsAt: null,
+      paused: null,
     };
     expect(await person.json('status')).toEqual([bridge]);
     await sign(target);

@@ -26,6 +26,8 @@ export interface BridgeOptions {
   allowPassphrase?: boolean;
   /** Whether a person on the host is asked about every use of a key. */
   confirm?: boolean;
+  /** Whether a notice is shown on the host at every use of a key. */
+  notify?: boolean;
   /** How long the bridge stays, such as `2h`; `none` for as long as it is not ended. */
   for?: string;
   /** When that is over, as an ISO time; counted from the moment at which `for` was given. */
@@ -194,6 +196,7 @@ export function bridgeWords(options: BridgeOptions): string[] {
   if (options.decrypt === false) words.push('--no-decrypt');
   if (options.allowPassphrase) words.push('--allow-passphrase');
   if (options.confirm) words.push('--confirm');
+  if (options.notify) words.push('--notify');
   if (options.for !== undefined) words.push(`--for=${options.for}`);
   if (options.until !== undefined) words.push(`--until=${options.until}`);
   if (options.idle !== undefined) words.push(`--idle=${options.idle}`);

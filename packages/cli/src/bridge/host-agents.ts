@@ -1,6 +1,6 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
-import { resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
+import { countGpgKeys, resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
@@ -19,7 +19,9 @@ export interface HostAgents {
 export interface FoundAgents {
   agents: HostAgents;
   /** The only GPG keys that can be used, by their keygrips; absent: all of them. */
-  gpgKeys?: ReadonlySet<string>;
+  gpgKeygrips?: ReadonlySet<string>;
+  /** How many private keys of each kind can be used; null where there are none to count. */
+  offers: { gpg: number | null; ssh: number | null };
   warnings: string[];
   /** Those that were wanted and not found. */
   missing: SocketType[];
@@ -40,7 +42,11 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
     // --ssh-from-gpg and --ssh-key ask for the ssh-agent, as --ssh does.
     tryAgent(ssh, options.ssh ?? (isSshImplied(options) || undefined), (agent) => (agents.ssh = agent)),
   ]);
-  const bound = (await agents.ssh?.boundKeys().catch(() => 0)) ?? 0;
+  const [sshCount, gpgCount] = await Promise.all([
+    agents.ssh?.countKeys().catch(() => undefined),
+    agents.gpg && !options.gpgKeys?.length ? countGpgKeys().catch(() => undefined) : undefined,
+  ]);
+  const { bound } = sshCount ?? { bound: 0 };
   if (bound > 0) {
     const keys = bound === 1 ? '1 SSH key is' : `${bound} SSH keys are`;
     warnings.push(`${keys} bound to destinations (ssh-add -h) and not offered over a bridge`);
@@ -49,7 +55,13 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
     agents.sshKeys = await resolveSshKeys(agents.ssh, options.sshKeys);
   }
   const gpgKeys = agents.gpg && options.gpgKeys?.length ? await resolveGpgKeys(options.gpgKeys) : undefined;
-  if (agents.gpg || agents.ssh) return { agents, warnings, missing, ...(gpgKeys ? { gpgKeys } : {}) };
+  const offers = {
+    gpg: gpgKeys?.count ?? gpgCount ?? null,
+    ssh: agents.sshKeys?.length ?? sshCount?.offered ?? null,
+  };
+  const gpgKeygrips = gpgKeys?.keygrips;
+  if (agents.gpg || agents.ssh)
+    return { agents, warnings, missing, offers, ...(gpgKeygrips ? { gpgKeygrips } : {}) };
   throw new BridgeError('NO_HOST_AGENT', {
     what: 'there is nothing to bridge',
     why: warnings.join('; ') || 'both agents were left out',

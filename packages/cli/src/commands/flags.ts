@@ -37,6 +37,8 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   if (allowPassphrase !== undefined) options.allowPassphrase = allowPassphrase;
   const confirm = yesOrNo(command, flags, 'confirm');
   if (confirm !== undefined) options.confirm = confirm;
+  const notify = yesOrNo(command, flags, 'notify');
+  if (notify !== undefined) options.notify = notify;
   const [stays, until, idle] = ['for', 'until', 'idle'].map((name) => textFlag(flags, name));
   if (stays !== undefined) options.for = stays;
   if (until !== undefined) options.until = until;

@@ -78,6 +78,8 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   'no-allow-passphrase': { help: 'refuse that again' },
   confirm: { help: 'ask you on this machine before each use of a key' },
   'no-confirm': { help: 'do not ask' },
+  notify: { help: 'show a notice of your desktop at each use of a key' },
+  'no-notify': { help: 'show none' },
   for: { value: 'TIME', help: 'end the bridge after that time: 30m, 2h, 1h30m; none takes it back' },
   idle: { value: 'TIME', help: 'end it when no key was used for that time; none takes it back' },
   'gpg-socket': {

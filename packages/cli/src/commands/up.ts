@@ -22,6 +22,19 @@ export async function run({ operands: [spec], flags }: ParsedCommand): Promise<n
   return 0;
 }
 
+/** How many keys can be used there, and how to make them fewer. */
+function describeOffers({ offers: { gpg, ssh } }: BridgeInfo): string {
+  const kinds = [
+    ['GPG', gpg, '--gpg-key'],
+    ['SSH', ssh, '--ssh-key'],
+  ] as const;
+  const counts = kinds.flatMap(([kind, count]) =>
+    count === null ? [] : [`${count} ${kind} ${count === 1 ? 'key' : 'keys'}`],
+  );
+  const options = kinds.flatMap(([, count, option]) => (count !== null && count > 1 ? [option] : []));
+  return counts.join(', ') + (options.length > 0 ? `; offer fewer with ${options.join(' and ')}` : '');
+}
+
 function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   const { bold, dim, green, yellow } = styles(process.stdout);
   const how = { new: 'is up', running: 'was up already, and works', changed: 'was changed' }[info.result];
@@ -30,6 +43,8 @@ function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   ];
   if (info.where) lines.push(`  at   ${info.where}`);
   for (const { type, path } of info.sockets) lines.push(`  ${type.replace('-agent', '').padEnd(4)} ${path}`);
+  const offers = describeOffers(info);
+  if (offers) lines.push(`  keys ${offers}`);
   for (const { option, from, to } of info.changes) lines.push(`  ${option}: ${from} → ${to}`);
   for (const text of info.mended) lines.push(`${yellow('!')} ${text}`);
   for (const warning of info.warnings) lines.push(`${yellow('!')} ${warning}`);

@@ -45,6 +45,7 @@ describe('the control socket', () => {
       nextAttempt: null,
       endsAt: null,
       paused: null,
+      offers: { gpg: null, ssh: null },
       stateSeconds: 0,
       followsName: false,
       missing: [],

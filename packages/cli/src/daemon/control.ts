@@ -45,6 +45,8 @@ export interface BridgeFacts {
   where?: string;
   /** What the person should know: an agent that is missing, private keys that are shadowed. */
   warnings: string[];
+  /** How many private keys of each kind the target can use; null where there are none to count. */
+  offers: { gpg: number | null; ssh: number | null };
   /** What a person types to get to where it can be used, if there is such a thing. */
   shell?: string;
 }
@@ -172,6 +174,7 @@ const LATER_FIELDS = {
   nextAttempt: null,
   endsAt: null,
   paused: null,
+  offers: { gpg: null, ssh: null },
 };
 
 /** How long a living daemon may take to say something. */

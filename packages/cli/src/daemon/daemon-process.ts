@@ -33,6 +33,7 @@ export function notAnswering(files: BridgeFiles, why: string): DaemonStatus | un
     nextAttempt: null,
     endsAt: null,
     paused: null,
+    offers: { gpg: null, ssh: null },
     runtime: '',
     sockets: [],
     warnings: [],

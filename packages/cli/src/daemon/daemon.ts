@@ -91,6 +91,7 @@ export class Daemon {
   #bridge: Bridge | undefined;
   #agentWarnings: readonly string[] = [];
   #missing: readonly string[] = [];
+  #offers: DaemonStatus['offers'] = { gpg: null, ssh: null };
   /** Totals of earlier bridges of this daemon, from before it attached again. */
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
   #lastError: string | null = null;
@@ -234,14 +235,17 @@ export class Daemon {
     await this.#target.check();
     const launcher = inHome(this.#options.home, launcherCommand(chosenRuntime(this.#options)));
     const launched = await this.#target.exec(launcher);
-    const { Bridge, confirmUses, findHostAgents } = await import('./late-modules.ts');
+    const { Bridge, confirmUses, findHostAgents, notifyOfUses } = await import('./late-modules.ts');
     const { use } = this.#keyUses;
-    if (this.#options.confirm) use.confirm ??= confirmUses(() => this.#target.name, this.#say);
+    const name = () => this.#target.name;
+    if (this.#options.confirm) use.confirm ??= confirmUses(name, this.#say);
+    if (this.#options.notify) use.notify ??= notifyOfUses(name, this.#say);
     // Looked for at every attachment: one that was missing may be there by now.
     const agents = findHostAgents(this.#options, this.#say).then((found) => {
       this.#agentWarnings = found.warnings;
       this.#missing = found.missing;
-      this.#keyUses.grant(found.gpgKeys);
+      this.#offers = found.offers;
+      this.#keyUses.grant(found.gpgKeygrips);
       return found.agents;
     });
     const bridge = await Bridge.start({
@@ -458,6 +462,7 @@ export class Daemon {
       ],
       ...(this.#target.shell ? { shell: this.#target.shell } : {}),
       options: this.#options,
+      offers: this.#offers,
       missing: [...this.#missing],
       sessions: {
         open: stats?.streams.open ?? 0,

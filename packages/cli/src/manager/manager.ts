@@ -519,8 +519,8 @@ function infoOf(
   result: BridgeInfo['result'],
   changes: OptionChange[] = [],
 ): BridgeInfo {
-  const { target, user, id, pid, started, runtime, sockets, warnings, mended, shell, where } = status;
-  const facts = { target, user, id, pid, started, runtime, sockets, warnings };
+  const { target, user, id, pid, started, runtime, sockets, warnings, offers, mended, shell, where } = status;
+  const facts = { target, user, id, pid, started, runtime, sockets, warnings, offers };
   const known = { ...(shell ? { shell } : {}), ...(where ? { where } : {}) };
   return { ...facts, ...known, result, changes, mended, variables: targetVariables(status) };
 }

@@ -36,6 +36,7 @@ export class MockManager implements SocketBridgeManager {
       runtime: 'node',
       sockets: [],
       warnings: [],
+      offers: { gpg: null, ssh: null },
       result: 'new',
       changes: [],
       mended: [],

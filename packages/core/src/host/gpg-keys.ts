@@ -7,22 +7,36 @@ import { printable } from '../text/escape.ts';
 /** Keys that an error names. */
 const MAX_SHOWN = 8;
 
+/** The private keys that a person chose. */
+export interface ChosenGpgKeys {
+  /** Of the keys and of their subkeys. */
+  keygrips: ReadonlySet<string>;
+  /** Without their subkeys. */
+  count: number;
+}
+
 /**
- * The keygrips of the private keys that a person named as gpg takes names: a user ID, an address, a key ID or a
+ * The private keys that a person named as gpg takes names: a user ID, an address, a key ID or a
  * fingerprint stands for a key with all its subkeys, a keygrip for that one key or subkey alone. A name that matches
  * nothing is an error that says what is there.
  */
 export async function resolveGpgKeys(
   names: readonly string[],
   options: GnupgOptions = {},
-): Promise<ReadonlySet<string>> {
+): Promise<ChosenGpgKeys> {
   const gpg = await gpgRunner(options, notListed);
   const all = await secretKeys(gpg, notListed);
   const grips = new Set(all.flatMap(({ keygrips }) => keygrips));
   const chosen = await Promise.all(names.map((name) => gripsOf(name, gpg, grips)));
   const missing = chosen.findIndex((found) => found.length === 0);
   if (missing >= 0) throw unknown(names[missing]!, all);
-  return new Set(chosen.flat());
+  const keygrips = new Set(chosen.flat());
+  return { keygrips, count: all.filter((key) => key.keygrips.some((grip) => keygrips.has(grip))).length };
+}
+
+/** How many private keys the host has, with its smart cards; subkeys are not counted. */
+export async function countGpgKeys(options: GnupgOptions = {}): Promise<number> {
+  return (await secretKeys(await gpgRunner(options, notListed), notListed)).length;
 }
 
 async function gripsOf(name: string, gpg: Gpg, grips: ReadonlySet<string>): Promise<string[]> {

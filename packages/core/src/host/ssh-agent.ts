@@ -92,13 +92,13 @@ export class HostSshAgent {
     return (await this.connect()).socket;
   }
 
-  /** How many of the agent's keys are bound to destinations, and so not offered over a bridge. */
-  async boundKeys(): Promise<number> {
+  /** How many of the agent's keys are offered over a bridge; the others are bound to destinations. */
+  async countKeys(): Promise<{ offered: number; bound: number }> {
     const direct = (await this.connect()).socket;
     const overHop = await this.open();
     try {
       const [all, offered] = await Promise.all([countKeys(direct), countKeys(overHop)]);
-      return Math.max(0, all - offered);
+      return { offered, bound: Math.max(0, all - offered) };
     } finally {
       direct.destroy();
       overHop.destroy();

@@ -1,0 +1,138 @@
+import { GET_PASSPHRASE } from '../assuan/private-key-commands.ts';
+import type { LogCallback } from '../log.ts';
+import { describeFailure, runProgram } from '../process/run-program.ts';
+import { plainLine, printable } from '../text/escape.ts';
+import type { KeyUse } from './key-use-record.ts';
+
+/** Whose uses are told, and how. */
+export interface UseNoticeOptions {
+  /** The target as a person names it. */
+  target(): string;
+  /** Whose a key is, where that is known. */
+  nameOf(key: string): Promise<string | undefined>;
+  log: LogCallback;
+  env?: NodeJS.ProcessEnv | undefined;
+  platform?: NodeJS.Platform | undefined;
+}
+
+/** What shows a notice: the words reach it as data, never as a part of a script. */
+interface NoticeProgram {
+  program: string;
+  args: readonly string[];
+  env?: Record<string, string>;
+}
+
+const TITLE = 'GPG Bridge';
+const TIMEOUT_MS = 10_000;
+
+/** What was done, by command. */
+const DEEDS: Readonly<Record<string, string>> = {
+  PKSIGN: 'a signature with your GPG key',
+  PKDECRYPT: 'a decryption with your GPG key',
+  PKAUTH: 'an authentication with your GPG key',
+  sign: 'a signature with your SSH key',
+  [GET_PASSPHRASE]: 'a passphrase that you were asked for',
+};
+
+/**
+ * Shows a notice of the desktop's own at each use of a key. One at a time: what happens while one is being shown is
+ * counted in the next. A desktop that can't show any is warned about once.
+ */
+export class UseNotice {
+  readonly #options: UseNoticeOptions;
+  #isShowing = false;
+  #isMissing = false;
+  /** The last use that has not been shown, and how many there are. */
+  #waiting: { text: string; count: number } | undefined;
+
+  constructor(options: UseNoticeOptions) {
+    this.#options = options;
+  }
+
+  /** Tells the person of a use that has ended. */
+  readonly notify = (use: KeyUse, outcome: string): void => {
+    if (!this.#isMissing) void this.#describe(use, outcome).then((text) => this.#add(text));
+  };
+
+  #add(text: string): void {
+    this.#waiting = { text, count: (this.#waiting?.count ?? 0) + 1 };
+    if (!this.#isShowing) void this.#showAll();
+  }
+
+  async #showAll(): Promise<void> {
+    this.#isShowing = true;
+    for (let next = this.#waiting; next && !this.#isMissing; next = this.#waiting) {
+      this.#waiting = undefined;
+      await this.#show(next.count > 1 ? `${next.text} (and ${next.count - 1} more)` : next.text);
+    }
+    this.#isShowing = false;
+  }
+
+  async #show(text: string): Promise<void> {
+    const { log, env = process.env, platform = process.platform } = this.#options;
+    const { program, args, env: words = {} } = noticeProgram(platform, text);
+    try {
+      const result = await runProgram(program, args, { env: { ...env, ...words }, timeoutMs: TIMEOUT_MS });
+      if (result.status !== 0) throw new Error(describeFailure(result));
+    } catch (error) {
+      this.#isMissing = true;
+      log(
+        `no notices are shown: ${program} does not work here (${printable((error as Error).message)})`,
+        'warn',
+      );
+    }
+  }
+
+  async #describe({ command, key }: KeyUse, outcome: string): Promise<string> {
+    const { target, nameOf } = this.#options;
+    const name = key === undefined ? undefined : await nameOf(key).catch(() => undefined);
+    const deed = DEEDS[command] ?? 'a use of your key';
+    const whose = name ? ` of ${plainLine(name)}` : '';
+    return `${plainLine(target())}: ${deed}${whose}${outcome === 'ok' ? '' : ` (${outcome})`}`;
+  }
+}
+
+function noticeProgram(platform: NodeJS.Platform, text: string): NoticeProgram {
+  switch (platform) {
+    case 'darwin':
+      return {
+        program: 'osascript',
+        args: [
+          '-e',
+          'on run argv',
+          '-e',
+          'display notification (item 2 of argv) with title (item 1 of argv)',
+          '-e',
+          'end run',
+          TITLE,
+          text,
+        ],
+      };
+    case 'win32':
+      return {
+        program: 'powershell.exe',
+        args: ['-NoProfile', '-NonInteractive', '-Command', TOAST],
+        env: { GPG_BRIDGE_NOTICE_TITLE: TITLE, GPG_BRIDGE_NOTICE_TEXT: text },
+      };
+    default:
+      // The body of a notice may have markup in it.
+      return { program: 'notify-send', args: ['--app-name', TITLE, '--', TITLE, withoutMarkup(text)] };
+  }
+}
+
+/** Shows a toast with the words that are in the environment. */
+const TOAST = [
+  '$manager = [Windows.UI.Notifications.ToastNotificationManager, Windows.UI.Notifications, ContentType = WindowsRuntime]',
+  '$xml = $manager::GetTemplateContent([Windows.UI.Notifications.ToastTemplateType]::ToastText02)',
+  "$texts = $xml.GetElementsByTagName('text')",
+  '[void]$texts.Item(0).AppendChild($xml.CreateTextNode($env:GPG_BRIDGE_NOTICE_TITLE))',
+  '[void]$texts.Item(1).AppendChild($xml.CreateTextNode($env:GPG_BRIDGE_NOTICE_TEXT))',
+  "$id = '{1AC14E77-02E7-4E5D-B744-2EB1AE5198B7}\\WindowsPowerShell\\v1.0\\powershell.exe'",
+  '$manager::CreateToastNotifier($id).Show([Windows.UI.Notifications.ToastNotification]::new($xml))',
+].join('; ');
+
+const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' };
+
+function withoutMarkup(text: string): string {
+  return text.replace(/[&<>]/g, (character) => ENTITIES[character]!);
+}
