@@ -98,6 +98,10 @@ export class ApiConnection {
     return new Promise((resolve, reject) => {
       sent.once('response', resolve);
       sent.on('error', (error) => reject(this.unreachable(error)));
+      // An answer that turns the connection into something else, unasked, is neither of the two.
+      sent.once('close', () =>
+        reject(this.unreachable(new Error('it ended the connection without an answer'))),
+      );
     });
   }
 

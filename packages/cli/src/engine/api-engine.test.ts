@@ -72,6 +72,15 @@ describe('ApiEngine', () => {
     }
   });
 
+  it('does not wait for ever for one that makes something else of the connection', async () => {
+    const engine = await oddEngine((_request, response) => {
+      response.writeHead(101, { Connection: 'Upgrade', Upgrade: 'tcp' }).end();
+    });
+    for (const call of [engine.ping(), engine.inspectContainer('x'), engine.readFile('x', '/x')]) {
+      await expect(call).rejects.toMatchObject({ code: 'ENGINE_UNREACHABLE' });
+    }
+  });
+
   it('gives up on an answer that is too long', async () => {
     const engine = await oddEngine((_request, response) => {
       response.writeHead(200).end(Buffer.alloc(5 * 1024 * 1024, 32));

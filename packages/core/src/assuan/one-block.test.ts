@@ -6,6 +6,7 @@ it.each([
   ['a command behind comments', '# why\n\nNOP\n', 'command', true],
   ['no line end', 'NOP', 'command', false],
   ['two commands', 'NOP\nPKSIGN\n', 'command', false],
+  ['a command and a blank line behind it', 'NOP\n\n', 'command', false],
   ['nothing but comments', '# why\n', 'command', false],
   ['data and its end', 'D a\nD b\nEND\n', 'inquiry', true],
   ['a cancel', 'CAN\n', 'inquiry', true],

@@ -18,10 +18,9 @@ export function isOneBlock(text: string, kind: 'command' | 'inquiry'): boolean {
       at = line.read(piece, at);
       // In an inquiry the agent takes what is behind the limit for a command.
       if (line.length > MAX_LINE_BYTES) return false;
-      if (at < 0) break;
-      if (line.isBlank || line.isComment || (kind === 'inquiry' && line.isData)) continue;
       if (isOver) return false;
-      isOver = true;
+      if (at < 0) break;
+      isOver = !line.isBlank && !line.isComment && !(kind === 'inquiry' && line.isData);
     }
   }
   return isOver;

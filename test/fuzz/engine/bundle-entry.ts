@@ -1,0 +1,2 @@
+export { TARGETS } from '../targets/index.ts';
+export { failureOf, fuzz } from './loop.ts';

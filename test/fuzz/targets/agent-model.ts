@@ -1,0 +1,103 @@
+import { must } from '../engine/target.ts';
+
+/** Bytes of a line, without its end, that gpg-agent reads at most. */
+const LONGEST_LINE = 1_001;
+const LF = 0x0a;
+
+/** What a model of gpg-agent is told to do. */
+export interface AgentChoices {
+  /** The answer to a command; `inquire` asks for data first. */
+  answer(command: string): 'OK' | 'ERR' | 'inquire' | 'data';
+  /** Told of every command that it carries out, with the key that is chosen then. */
+  carriedOut(command: string, key: string | undefined): void;
+}
+
+/**
+ * gpg-agent as far as lines go, written from what the real one does and without the code under test: words end at a
+ * blank, a tab or a zero byte and have no case, lines of an inquiry are cut, too long commands end the connection.
+ */
+export class AgentModel {
+  readonly #choices: AgentChoices;
+  #line: number[] = [];
+  #inInquiry = false;
+  #isOver = false;
+  #key: string | undefined;
+  /** What it says and nobody has read yet. */
+  #said = Buffer.from('OK Pleased to meet you\n');
+  /** How many answers are complete only with bytes that nobody has read. */
+  received = Buffer.alloc(0);
+
+  constructor(choices: AgentChoices) {
+    this.#choices = choices;
+  }
+
+  /** Reads what the bridge sends. */
+  read(bytes: Buffer): void {
+    this.received = Buffer.concat([this.received, bytes]);
+    for (const byte of bytes) {
+      if (this.#isOver) return;
+      if (byte === LF) this.#endLine();
+      else {
+        this.#line.push(byte);
+        if (this.#line.length > LONGEST_LINE) this.#cut();
+      }
+    }
+  }
+
+  /** The next bytes that it says, at most so many. */
+  speak(count: number): Buffer {
+    const spoken = this.#said.subarray(0, count);
+    this.#said = this.#said.subarray(count);
+    return spoken;
+  }
+
+  get hasMore(): boolean {
+    return this.#said.length > 0;
+  }
+
+  #cut(): void {
+    this.#line = [];
+    if (!this.#inInquiry) {
+      this.#isOver = true;
+      return;
+    }
+    this.#inInquiry = false;
+    this.#say('ERR 67109127 Line passed to IPC too long <GPG Agent>\n');
+  }
+
+  #endLine(): void {
+    const text = String.fromCharCode(...this.#line).replace(/\r$/, '');
+    this.#line = [];
+    if (text === '' || text.startsWith('#')) return;
+    if (this.#inInquiry) {
+      if (/^D /i.test(text)) return;
+      this.#inInquiry = false;
+      this.#say(
+        /^END(?:$|[ \0])/i.test(text) ? 'D done\nOK\n' : 'ERR 67109138 Unexpected IPC command <GPG Agent>\n',
+      );
+      return;
+    }
+    const [, word = '', argument = ''] = /^([^ \t\0]*)[ \t]*([^\0]*)/s.exec(text) ?? [];
+    const command = word.toUpperCase();
+    must(this.#said.length === 0, `the agent was given ${command} before its last answer was taken`);
+    this.#choices.carriedOut(command, this.#key);
+    const answer = this.#choices.answer(command);
+    if (answer !== 'ERR') this.#choose(command, argument);
+    if (answer === 'inquire') {
+      this.#inInquiry = true;
+      this.#say('S INQUIRE_MAXLEN 255\nINQUIRE DATA\n');
+    } else
+      this.#say({ OK: 'OK\n', ERR: 'ERR 67108881 No secret key <GPG Agent>\n', data: 'D 1OK\nOK\n' }[answer]);
+    if (command === 'BYE' && answer !== 'ERR') this.#isOver = true;
+  }
+
+  #choose(command: string, argument: string): void {
+    if (command === 'RESET') this.#key = undefined;
+    if (command !== 'SIGKEY' && command !== 'SETKEY') return;
+    this.#key = /^[0-9a-f]{40}(?![0-9a-f])/i.exec(argument)?.[0].toUpperCase();
+  }
+
+  #say(text: string): void {
+    this.#said = Buffer.concat([this.#said, Buffer.from(text)]);
+  }
+}

@@ -1,0 +1,126 @@
+import { CommandGate, PASS } from '@gpg-bridge/core/assuan/command-gate';
+import { GET_PASSPHRASE, isKeyUse } from '@gpg-bridge/core/assuan/private-key-commands';
+import { decideByGrant, type GpgGrant } from '@gpg-bridge/core/host/gpg-grant';
+import { type FuzzTarget, mayFail, must } from '../engine/target.ts';
+import { AgentModel } from './agent-model.ts';
+
+const GRIP = 'A'.repeat(40);
+const OTHER_GRIP = 'B'.repeat(40);
+const USES: ReadonlySet<string> = new Set(['PKSIGN', 'PKDECRYPT', 'PKAUTH', GET_PASSPHRASE]);
+
+/**
+ * A session of a client that sends what it likes. The input's first byte says what was granted; then steps follow:
+ * a byte below 192 and as many bytes of the client, 192 and more for what the agent says next.
+ */
+function session(input: Buffer): void {
+  const [how = 0] = input;
+  const grant: GpgGrant = {
+    ...(how & 1 ? { keygrips: new Set([GRIP]) } : {}),
+    ...(how & 2 ? { decrypt: false } : {}),
+  };
+  const isNarrowed = (how & 3) !== 0;
+  let sent = Buffer.alloc(0);
+  let steps = 0;
+  /** Uses that are on record, and not known to have been asked for. */
+  const recorded: string[] = [];
+  const agent = new AgentModel({
+    answer(command) {
+      const choice = input[(steps * 7) % Math.max(1, input.length)] ?? 0;
+      if (/^(?:PKDECRYPT|SETHASH)$/.test(command) && choice % 2 === 0) return 'inquire';
+      return choice % 5 === 0 ? 'ERR' : choice % 3 === 0 ? 'data' : 'OK';
+    },
+    carriedOut(command, key) {
+      must(command !== GET_PASSPHRASE, 'a passphrase was asked for');
+      must(!(command === 'PKDECRYPT' && grant.decrypt === false), 'it decrypts and may not');
+      if (!USES.has(command)) return;
+      // A word that only looks like a use is on record as well, and the agent does not know it.
+      must(recorded.splice(0).at(-1) === command, `${command} is not on record`);
+      if (grant.keygrips) must(key === GRIP, `${command} with a key that was not granted`);
+    },
+  });
+  const gate = new CommandGate(
+    {
+      admit(operation, block) {
+        const decided = decideByGrant(operation, block, grant);
+        if (decided) return decided;
+        if (isKeyUse(operation.command)) recorded.push(operation.command);
+        return PASS;
+      },
+      finished: () => undefined,
+    },
+    {
+      toAgent(bytes) {
+        agent.read(bytes);
+      },
+      toClient() {},
+      endAgent() {},
+      resume() {},
+    },
+    { now: () => 0 },
+  );
+  const isFine = mayFail(['LINE_TOO_LONG'], () => {
+    for (let at = 1; at < input.length; steps++) {
+      const step = input[at]!;
+      at += 1;
+      if (step >= 192) {
+        gate.fromAgent(agent.speak(step - 191));
+        continue;
+      }
+      const chunk = Buffer.from(input.subarray(at, at + step));
+      at += step;
+      sent = Buffer.concat([sent, chunk]);
+      gate.fromClient(chunk);
+      chunk.fill(0x21); // the bytes are the caller's again
+    }
+    for (let left = 200; agent.hasMore && left > 0; left--, steps++) gate.fromAgent(agent.speak(1_000));
+  });
+  gate.end();
+  if (!isNarrowed) must(isSubsequence(agent.received, sent), 'the agent got bytes that no client sent');
+  if (isFine) must(gate.pending === undefined, 'a command is pending after the end');
+}
+
+/** Whether a text is another one with parts left out. */
+function isSubsequence(part: Buffer, whole: Buffer): boolean {
+  let at = 0;
+  for (const byte of part) {
+    at = whole.indexOf(byte, at) + 1;
+    if (at === 0) return false;
+  }
+  return true;
+}
+
+const step = (text: string) => `${String.fromCharCode(text.length)}${text}`;
+const AGENT = '\xff\xff';
+
+/** The gate between a client and gpg-agent. */
+export const commandGate: FuzzTarget = {
+  name: 'command-gate',
+  maxLength: 3_000,
+  seeds: [
+    `\x00${AGENT}${step('NOP\nRESET\n')}${AGENT}${AGENT}${step(`SIGKEY ${GRIP}\n`)}${AGENT}${step('PKSIGN\n')}${AGENT}`,
+    `\x01${AGENT}${step(`SETKEY ${GRIP}\nPKDECRYPT\nD x\nEND\nHAVEKEY ${OTHER_GRIP} ${GRIP}\nBYE\n`)}${AGENT}${AGENT}`,
+    `\x02${AGENT}${step('GET_PASSPHRASE x\npksign\nPKDECRYPT\n')}${AGENT}${step('D a\nCAN\n')}`,
+    `\x00${AGENT}${step('PKDECRYPT\n')}${AGENT}${step(`D ${'x'.repeat(180)}`).repeat(6)}${step('\nEND\nPKSIGN\n')}`,
+  ],
+  words: [
+    'PKSIGN\n',
+    'PKDECRYPT\n',
+    'GET_PASSPHRASE x\n',
+    'get_passphrase\x00\n',
+    `SIGKEY ${GRIP}\n`,
+    `SETKEY ${OTHER_GRIP}\n`,
+    `HAVEKEY ${GRIP}\n`,
+    'KEYINFO --list\n',
+    'RESET\n',
+    'SETHASH --inquire\n',
+    'END\n',
+    'CAN\n',
+    'D ',
+    '# ',
+    'BYE\n',
+    '\x00',
+    '\xff',
+    step('x'.repeat(191)).repeat(6),
+  ],
+  run: session,
+};
