@@ -55,6 +55,9 @@ function session(input: Buffer): void {
       toClient() {},
       endAgent() {},
       resume() {},
+      broken(error) {
+        throw error;
+      },
     },
     { now: () => 0 },
   );
