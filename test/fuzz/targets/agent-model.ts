@@ -3,6 +3,8 @@ import { must } from '../engine/target.ts';
 /** Bytes of a line, without its end, that gpg-agent reads at most. */
 const LONGEST_LINE = 1_001;
 const LF = 0x0a;
+const CHOOSES: ReadonlySet<string> = new Set(['SIGKEY', 'SETKEY']);
+const GRIP = /^[0-9a-f]{40}(?![0-9a-f])/i;
 
 /** What a model of gpg-agent is told to do. */
 export interface AgentChoices {
@@ -81,7 +83,8 @@ export class AgentModel {
     const command = word.toUpperCase();
     must(this.#said.length === 0, `the agent was given ${command} before its last answer was taken`);
     this.#choices.carriedOut(command, this.#key);
-    const answer = this.#choices.answer(command);
+    const chosen = this.#choices.answer(command);
+    const answer = CHOOSES.has(command) && !GRIP.test(argument) ? 'ERR' : chosen;
     if (answer !== 'ERR') this.#choose(command, argument);
     if (answer === 'inquire') {
       this.#inInquiry = true;
@@ -93,8 +96,7 @@ export class AgentModel {
 
   #choose(command: string, argument: string): void {
     if (command === 'RESET') this.#key = undefined;
-    if (command !== 'SIGKEY' && command !== 'SETKEY') return;
-    this.#key = /^[0-9a-f]{40}(?![0-9a-f])/i.exec(argument)?.[0].toUpperCase();
+    if (CHOOSES.has(command)) this.#key = GRIP.exec(argument)?.[0].toUpperCase();
   }
 
   #say(text: string): void {

@@ -1,9 +1,5 @@
-import { unexpectedAnswer } from '../../../packages/cli/src/engine/api-connection.ts';
-import { parseContainerInfo } from '../../../packages/cli/src/engine/container-info.ts';
-import { parseEvent } from '../../../packages/cli/src/engine/event-stream.ts';
-import { StdioDemuxer } from '../../../packages/cli/src/engine/stdio-demuxer.ts';
-import { fileInTar } from '../../../packages/cli/src/engine/tar.ts';
 import { type FuzzTarget, mayFail, must, pieces } from '../engine/target.ts';
+import { fileInTar, parseContainerInfo, parseEvent, StdioDemuxer, unexpectedAnswer } from '../product.ts';
 import { isHarmless } from './harmless.ts';
 
 const ID = 'a'.repeat(64);

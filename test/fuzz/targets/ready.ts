@@ -1,8 +1,8 @@
 import { parseReady } from '@gpg-bridge/core/mux/ready';
 import { jsonLine, printable, printableValue } from '@gpg-bridge/core/text/escape';
 import { parseLauncherLine } from '@gpg-bridge/socket-server';
-import { pasteable, shellQuote } from '../../../packages/cli/src/targets/shell-quote.ts';
 import { type FuzzTarget, mayFail, must } from '../engine/target.ts';
+import { pasteable, shellQuote } from '../product.ts';
 import { isHarmless } from './harmless.ts';
 
 /** What a target says before there is a bridge, and how words of others are shown. */

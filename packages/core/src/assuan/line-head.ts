@@ -4,6 +4,7 @@ import type { ByteReader } from '../bytes/chunk-list.ts';
 export const LF = 0x0a;
 /** The byte that may stand before it. */
 export const CR = 0x0d;
+const TAB = 0x09;
 const SPACE = 0x20;
 const HASH = 0x23;
 const UPPER_D = 0x44;
@@ -143,7 +144,7 @@ export class LineHead implements ByteReader {
     for (let at = from; at < chunk.length; at++) {
       const byte = chunk[at]!;
       if (byte === LF) return this.#lineEnd(at);
-      if (this.#part === GAP && byte <= SPACE) continue;
+      if (this.#part === GAP && (byte === SPACE || byte === TAB)) continue;
       this.#part = ARGUMENT;
       this.#argument[this.#argumentLength++] = byte;
       if (this.#argumentLength === MAX_ARGUMENT_BYTES) {
