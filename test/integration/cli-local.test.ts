@@ -77,6 +77,7 @@ describe('gpg-bridge with a local target', () => {
       sockets: [{ type: 'gpg-agent', path: `${target.dir}/S.gpg-agent` }],
       warnings: ['there is no ssh-agent to bridge: SSH_AUTH_SOCK is not set'],
       offers: { gpg: 1, ssh: null },
+      notes: [],
       result: 'new',
       changes: [],
       mended: [],

@@ -14,7 +14,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
     packages: [],
     parts: [
       ['text'],
-      ['errors', 'fs', 'log', 'socket-type'],
+      ['errors', 'fs', 'git-settings', 'log', 'socket-type'],
       ['bytes', 'io', 'process'],
       ['assuan', 'mux', 'ssh'],
       ['machine'],

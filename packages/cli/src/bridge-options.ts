@@ -44,6 +44,8 @@ export interface BridgeOptions {
   runtime?: Runtime | 'auto';
   /** Whether the target answers ahead what it may; it does unless it is false. */
   ahead?: boolean;
+  /** Whether the target's git is told who signs, where it is not told yet. */
+  git?: boolean;
   takeover?: boolean;
   restart?: boolean;
   /** A command prefix that reaches the target, in place of a target's name. */
@@ -203,6 +205,7 @@ export function bridgeWords(options: BridgeOptions): string[] {
   if (options.gpgSocket !== undefined) words.push(`--gpg-socket=${options.gpgSocket}`);
   if (options.runtime !== undefined) words.push(`--runtime=${options.runtime}`);
   if (options.ahead === false) words.push('--no-ahead');
+  if (options.git) words.push('--git');
   if (options.takeover) words.push('--takeover');
   if (options.restart) words.push('--restart');
   if (options.exec !== undefined) words.push(`--exec=${options.exec}`);

@@ -6,6 +6,7 @@ import * as down from './commands/down.ts';
 import * as env from './commands/env.ts';
 import * as exec from './commands/exec.ts';
 import { commandHelp, generalHelp } from './commands/help.ts';
+import * as keys from './commands/keys.ts';
 import * as log from './commands/log.ts';
 import { isCommand, ownWords, parseCommand, usage } from './commands/parse.ts';
 import * as pause from './commands/pause.ts';
@@ -31,6 +32,7 @@ const RUNNERS: Readonly<Record<CommandName, () => { run: Run } | Promise<{ run: 
   log: () => log,
   exec: () => exec,
   shell: () => shell,
+  keys: () => keys,
   env: () => env,
   doctor: () => import('./commands/doctor.ts'),
   demo: () => import('./commands/demo.ts'),

@@ -13,6 +13,7 @@ import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
 import type { MuxerStats } from '@gpg-bridge/core/mux/muxer';
 import type { ReadyInfo } from '@gpg-bridge/core/mux/ready';
 import type { KeptPath } from '@gpg-bridge/core/remote/keep-path';
+import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
 import { type SocketSetup, serveSockets } from '@gpg-bridge/core/remote/serve-sockets';
 import { WireOperations } from '@gpg-bridge/core/remote/wire-operations';
 import { SOCKET_TYPES, type SocketType } from '@gpg-bridge/core/socket-type';
@@ -22,9 +23,11 @@ import type { ExecStream } from '../engine/engine.ts';
 import type { Target } from '../targets/target.ts';
 import { type CheckReport, checkSockets, type MendOptions } from './check-sockets.ts';
 import { ConnectionLimit } from './connection-limit.ts';
+import { setUpGit } from './git-setup.ts';
 import { serveGpgStream } from './gpg-session.ts';
 import type { HostAgents } from './host-agents.ts';
 import type { Journal } from './journal.ts';
+import { KeySync } from './key-sync.ts';
 import { serveSshStream } from './ssh-session.ts';
 import { type StartedServer, startServer } from './start-server.ts';
 
@@ -43,6 +46,8 @@ export interface BridgeParts {
   takeover?: boolean | undefined;
   /** False: nothing is answered ahead of the host's agent. */
   ahead?: boolean | undefined;
+  /** Whether the target's git is told who signs. */
+  git?: boolean | undefined;
   /** Says whose a socket in the target is, if another bridge's. */
   holderOf?: ((socket: SocketIdentity) => Promise<string | undefined>) | undefined;
   /** The sockets that an earlier bridge of the same person holds, and which are taken from it. */
@@ -63,6 +68,8 @@ export interface BridgeInfo {
   sockets: { type: SocketType; path: string }[];
   /** What did not work, in words for a person. */
   warnings: string[];
+  /** What was done there beside the sockets. */
+  notes: string[];
 }
 
 /** What the host finds out while the target starts its runtime. */
@@ -92,6 +99,8 @@ interface ServedTarget {
   /** What holds as long as the sockets do, beside what could not be made. */
   ownWarnings: string[];
   failures: string[];
+  /** Absent if the target gets no gpg-agent. */
+  keySync: KeySync | undefined;
 }
 
 /**
@@ -153,7 +162,23 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
   /** Forgets the warnings about what happened at the start: they have been told. */
   forgetEvents(): void {
     const { info, ownWarnings, failures } = this.#served;
-    this.#served.info = { ...info, warnings: [...ownWarnings, ...failures] };
+    this.#served.info = { ...info, warnings: [...ownWarnings, ...failures], notes: [] };
+  }
+
+  /** From now on the target gets the host's public keys again when these change. */
+  watchKeys(): void {
+    void this.#served.keySync?.watch();
+  }
+
+  /** Gives the target the host's public keys again. */
+  async syncKeys(): Promise<ImportResult> {
+    const { keySync } = this.#served;
+    if (keySync) return keySync.sync();
+    throw new BridgeError('KEY_IMPORT_FAILED', {
+      what: "can't give the target public keys",
+      why: 'its bridge has no gpg-agent',
+      fix: 'Run `gpg-bridge up` with --gpg first.',
+    });
   }
 
   /** Whether there are sockets that could not be made. */
@@ -229,6 +254,7 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
 
   /** Ends every session and the server in the target; resolves when that has removed its sockets. */
   async stop(): Promise<void> {
+    this.#served.keySync?.close();
     this.#served.muxer.close();
     this.#exec.stdin.end();
     await within(STOP_TIMEOUT_MS, this.#exec.exited);
@@ -316,9 +342,20 @@ async function serveTarget(
     if (muxer.closed) throw ended ?? givenUp();
     const required = parts.required?.find((type) => missing.includes(type));
     if (kept.length === 0 || required) throw noSockets(target, failures);
-    const info = { runtime, sockets: shownSockets(kept), warnings };
+    const isKept = (wanted: SocketType) => kept.some(({ type }) => type === wanted);
+    const usable = { gpg: isKept('gpg-agent'), ssh: isKept('ssh-agent'), keygrips: use?.grant?.keygrips };
+    const git = parts.git ? await setUpGit(operations, usable, parts.hostEnv, log) : undefined;
+    const info = {
+      runtime,
+      sockets: shownSockets(kept),
+      warnings: [...warnings, ...(git?.warnings ?? [])],
+      notes: git?.notes ?? [],
+    };
+    const given = gpg && (await host.keys?.catch(() => undefined));
+    const keySync =
+      given && parts.keys && new KeySync({ operations, filter: parts.keys, given, env: parts.hostEnv, log });
     const told = failures.map(({ message }) => printable(message, MAX_WARNING));
-    return { muxer, operations, setup, kept, missing, info, ownWarnings: lasting, failures: told };
+    return { muxer, operations, setup, kept, missing, info, ownWarnings: lasting, failures: told, keySync };
   } catch (error) {
     muxer.close();
     exec.kill();

@@ -53,6 +53,8 @@ interface Option {
 interface Command {
   name: string;
   summary: string;
+  /** What stands before its operand. */
+  verbs: string[];
   /** What its operand is. */
   operand: 'container' | 'target' | readonly string[];
   options: Option[];
@@ -63,6 +65,7 @@ function vocabulary(): Command[] {
   return Object.entries<CommandSpec>(COMMANDS).map(([name, { summary, operands = '', options }]) => ({
     name,
     summary,
+    verbs: operands.match(/^[a-z]+(?= TARGET)/) ?? [],
     operand: operands.includes('TARGET')
       ? STARTING.has(name)
         ? 'container'
@@ -89,7 +92,9 @@ function bash(): string {
       : operand === 'target'
         ? '$(_gpg_bridge_targets)'
         : operand.join(' ');
-  const operandCases = commands.map((command) => `      ${command.name}) words="${words(command)}" ;;`);
+  const operandCases = commands.map(
+    (command) => `      ${command.name}) words="${[...command.verbs, words(command)].join(' ')}" ;;`,
+  );
   const optionCases = commands.map(
     ({ name, options }) => `      ${name}) words="${options.map((o) => o.name).join(' ')}" ;;`,
   );
@@ -125,14 +130,13 @@ complete -F _gpg_bridge gpg-bridge
 
 function zsh(): string {
   const commands = vocabulary();
-  const operand = ({ operand }: Command) =>
-    operand === 'container'
-      ? ["'1:target:_gpg_bridge_containers'"]
-      : operand === 'target'
-        ? ["'1:target:_gpg_bridge_targets'"]
-        : operand.length > 0
-          ? [`'1: :(${operand.join(' ')})'`]
-          : [];
+  const operand = ({ verbs, operand }: Command) => {
+    const words = verbs.map((verb, i) => `'${i + 1}: :(${verb})'`);
+    const place = words.length + 1;
+    if (operand === 'container') return [...words, `'${place}:target:_gpg_bridge_containers'`];
+    if (operand === 'target') return [...words, `'${place}:target:_gpg_bridge_targets'`];
+    return operand.length > 0 ? [`'1: :(${operand.join(' ')})'`] : [];
+  };
   const optionSpec = ({ name, short, help, value, many, choices }: Option) => {
     const takes =
       value === undefined ? '' : `:${value}:${choices.length > 0 ? `(${choices.join(' ')})` : '_default'}`;
@@ -172,7 +176,7 @@ fi
 
 function fish(): string {
   const lines = vocabulary().flatMap((command) => {
-    const { name, summary, operand, options } = command;
+    const { name, summary, verbs, operand, options } = command;
     const after = `complete -c gpg-bridge -n '__fish_seen_subcommand_from ${name}'`;
     const offered =
       operand === 'container'
@@ -191,7 +195,7 @@ function fish(): string {
           `-d ${quoteForFish(help)}`,
         ].join(' '),
       ),
-      ...(offered ? [`${after} -a '${offered}'`] : []),
+      ...(offered ? [`${after} -a '${[...verbs, offered].join(' ')}'`] : []),
     ];
   });
   return `function __gpg_bridge_containers; ${CONTAINERS}; end

@@ -48,11 +48,16 @@ export async function runThere(
 function changes(info: BridgeInfo, words: string): string {
   const facts =
     info.result === 'new'
-      ? [`the bridge to ${info.target} is up, until \`gpg-bridge down ${words}\``, ...info.warnings]
+      ? [
+          `the bridge to ${info.target} is up, until \`gpg-bridge down ${words}\``,
+          ...info.notes,
+          ...info.warnings,
+        ]
       : info.result === 'changed'
         ? [
             `the bridge to ${info.target} was changed`,
             ...info.changes.map(({ option, from, to }) => `${option}: ${from} → ${to}`),
+            ...info.notes,
             ...info.mended,
           ]
         : [`the bridge to ${info.target} did not work, and does again`, ...info.mended];

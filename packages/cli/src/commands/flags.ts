@@ -48,6 +48,8 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   const gpgSocket = textFlag(flags, 'gpg-socket');
   if (gpgSocket !== undefined) options.gpgSocket = resolve(gpgSocket);
   if (textFlag(flags, 'runtime') !== undefined) options.runtime = textFlag(flags, 'runtime') as Runtime;
+  const git = yesOrNo(command, flags, 'git');
+  if (git !== undefined) options.git = git;
   if (flags.takeover) options.takeover = true;
   if (restart !== undefined) options.restart = restart;
   if (textFlag(flags, 'exec') !== undefined) options.exec = textFlag(flags, 'exec')!;

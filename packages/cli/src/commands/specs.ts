@@ -95,6 +95,8 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   },
   'no-ahead': { help: 'let every answer come from gpg-agent, at the cost of one crossing each' },
   ahead: { help: 'let the target answer again what it may' },
+  git: { help: "tell the target's git who signs and with which key, where it is not told" },
+  'no-git': { help: "leave the target's git alone" },
   takeover: { help: 'take the socket over from another forward that holds it' },
   restart: { help: 'wait and attach again when the target is back' },
   'no-restart': { help: 'end with the target again' },
@@ -217,6 +219,16 @@ export const COMMANDS = {
       ['gpg-bridge shell my-container', 'a shell in which signing works'],
       ['gpg-bridge shell box --user dev', 'for the user dev'],
     ],
+  },
+  keys: {
+    summary: 'give a target your public keys again',
+    operands: 'sync TARGET',
+    maxOperands: 2,
+    options: { user: USER_OPTION, exec: EXEC_OPTION, json: JSON_OPTION },
+    details:
+      'Imports the public keys that --keys asked for, and their trust. A bridge that runs does it by itself\n' +
+      'when your keyring changes. Nothing is removed there.',
+    examples: [['gpg-bridge keys sync my-container', 'the keys of your keyring as it is now']],
   },
   env: {
     summary: "print the exports for the target's shell",

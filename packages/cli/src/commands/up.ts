@@ -46,6 +46,7 @@ function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   const offers = describeOffers(info);
   if (offers) lines.push(`  keys ${offers}`);
   for (const { option, from, to } of info.changes) lines.push(`  ${option}: ${from} → ${to}`);
+  for (const note of info.notes) lines.push(`  ${note}`);
   for (const text of info.mended) lines.push(`${yellow('!')} ${text}`);
   for (const warning of info.warnings) lines.push(`${yellow('!')} ${warning}`);
   if (info.result !== 'new') return lines;

@@ -49,6 +49,7 @@ describe('the control socket', () => {
       stateSeconds: 0,
       followsName: false,
       missing: [],
+      notes: [],
     });
   });
 

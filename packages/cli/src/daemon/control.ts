@@ -1,6 +1,7 @@
 import { lstatSync } from 'node:fs';
 import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
 import type { JournalEntry } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { readPid } from './pid-file.ts';
@@ -23,6 +24,9 @@ export interface CheckRequest {
   /** The time to end at, if a person gave one again. */
   until?: string | undefined;
 }
+
+/** What became of public keys that a target was given again. */
+export type SyncAnswer = { synced: ImportResult } | { error: unknown };
 
 /** How a bridge makes room for the one that succeeds it. */
 export interface RetireRequest {
@@ -47,6 +51,8 @@ export interface BridgeFacts {
   warnings: string[];
   /** How many private keys of each kind the target can use; null where there are none to count. */
   offers: { gpg: number | null; ssh: number | null };
+  /** What was done in the target beside the sockets, when the bridge was started. */
+  notes: string[];
   /** What a person types to get to where it can be used, if there is such a thing. */
   shell?: string;
 }
@@ -90,6 +96,8 @@ export interface DaemonStatus extends BridgeFacts {
   waiting: { command: string; key?: string; sinceSeconds: number } | null;
   lastOperation: JournalEntry | null;
   lastError: string | null;
+  /** The answer to `sync`. */
+  sync?: SyncAnswer;
 }
 
 /**
@@ -99,6 +107,7 @@ export interface DaemonStatus extends BridgeFacts {
  * - `holds`: its status if a socket in a target is one of its own
  * - `ready`: its status once it is ready; `idle`: once no private key is in use
  * - `pause`: to say in its log that bridges were paused or resumed
+ * - `sync`: to give the target the host's public keys again
  * - `stop`: to end
  * - `handover`: to let another bridge take its sockets, for as long as the connection is open
  * - `retire`: to end as soon as nobody is cut off by it
@@ -111,6 +120,7 @@ const REQUEST_NAMES = [
   'ready',
   'idle',
   'pause',
+  'sync',
   'stop',
   'handover',
   'retire',
@@ -169,6 +179,7 @@ const LATER_FIELDS = {
   stateSeconds: 0,
   followsName: false,
   missing: [],
+  notes: [],
   problems: [],
   mended: [],
   nextAttempt: null,

@@ -37,6 +37,7 @@ export function notAnswering(files: BridgeFiles, why: string): DaemonStatus | un
     runtime: '',
     sockets: [],
     warnings: [],
+    notes: [],
     options: { ...(user ? { user } : {}) },
     missing: [],
     sessions: { open: 0, total: 0 },

@@ -26,6 +26,7 @@ import {
   type DaemonStatus,
   type NamedTarget,
   type RetireRequest,
+  type SyncAnswer,
   serveControl,
 } from './control.ts';
 import { findHolder } from './find-holder.ts';
@@ -256,6 +257,7 @@ export class Daemon {
       runtime: chosenRuntime(this.#options),
       takeover: this.#options.takeover,
       ahead: this.#options.ahead,
+      git: this.#options.git,
       holderOf: (socket) => findHolder(this.#files.control, socket),
       succeeds: this.#control ? [] : this.#predecessor?.sockets,
       required: requiredSockets(this.#options),
@@ -289,6 +291,7 @@ export class Daemon {
       );
       await ready();
       bridge.forgetEvents();
+      bridge.watchKeys();
       for (const tell of this.#attached.splice(0)) tell();
       const why = await over;
       const isAsked = this.#ending.signal.aborted;
@@ -321,6 +324,8 @@ export class Daemon {
       case 'retire':
         void this.#retire(argument as RetireRequest, closed);
         break;
+      case 'sync':
+        return { ...this.#status(), sync: await this.#sync() };
       case 'idle':
         await this.#journal.untilIdle();
         break;
@@ -382,6 +387,15 @@ export class Daemon {
   #sayPause(): void {
     const pause = currentPause();
     this.#say(pause ? `paused: no key is used ${pausedUntil(pause)}` : 'resumed', 'info');
+  }
+
+  async #sync(): Promise<SyncAnswer> {
+    try {
+      if (!this.#bridge) throw notAttached(this.#target);
+      return { synced: await this.#bridge.syncKeys() };
+    } catch (error) {
+      return { error: toBridgeError(error, "can't synchronise public keys").toJSON() };
+    }
   }
 
   /** Leaves the sockets to another bridge until that has taken this one's place, or its caller is gone. */
@@ -460,6 +474,7 @@ export class Daemon {
         ...this.#agentWarnings,
         ...(this.#bridge?.info.warnings ?? []),
       ],
+      notes: [...(this.#bridge?.info.notes ?? [])],
       ...(this.#target.shell ? { shell: this.#target.shell } : {}),
       options: this.#options,
       offers: this.#offers,
@@ -541,6 +556,14 @@ function requiredSockets(options: BridgeOptions): SocketType[] {
 
 function chosenRuntime({ runtime }: BridgeOptions): Runtime | undefined {
   return runtime === 'auto' ? undefined : runtime;
+}
+
+function notAttached(target: Target): BridgeError {
+  return new BridgeError('TARGET_NOT_RUNNING', {
+    what: `${target.name} can't be given public keys`,
+    why: 'the bridge waits for it to come back',
+    fix: 'Try again when it runs; a bridge that attaches again brings the keys by itself.',
+  });
 }
 
 function alreadyRunning(target: Target): BridgeError {

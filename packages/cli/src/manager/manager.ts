@@ -1,6 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
 import {
   type BridgeOptions,
   type BridgeSelector,
@@ -320,6 +321,21 @@ export class Manager implements SocketBridgeManager {
     return named.length === 1 ? named[0] : undefined;
   }
 
+  /** Gives a target the host's public keys and their trust again; undefined if it has no bridge. */
+  async syncKeys(spec: string | undefined, selector: BridgeSelector = {}): Promise<ImportResult | undefined> {
+    const found = await this.find(spec, selector);
+    if (!found) return undefined;
+    const { control } = bridgeFiles(this.#directory, found.key);
+    const answer = (await askDaemon(control, 'sync', Number.POSITIVE_INFINITY))?.sync;
+    if (answer && 'synced' in answer) return answer.synced;
+    if (answer) throw BridgeError.fromJSON(answer.error);
+    throw new BridgeError('DAEMON_FAILED', {
+      what: `${found.target} can't be given public keys`,
+      why: 'its bridge ended meanwhile, or is of an older version',
+      fix: 'Run `gpg-bridge up` for it, which brings them.',
+    });
+  }
+
   /** The running bridges to a target, whoever their user is. */
   async findAll(spec: string | undefined, selector: BridgeSelector = {}): Promise<DaemonStatus[]> {
     return this.#named(spec, selector, await resolveKnown(spec, selector));
@@ -519,8 +535,9 @@ function infoOf(
   result: BridgeInfo['result'],
   changes: OptionChange[] = [],
 ): BridgeInfo {
-  const { target, user, id, pid, started, runtime, sockets, warnings, offers, mended, shell, where } = status;
-  const facts = { target, user, id, pid, started, runtime, sockets, warnings, offers };
+  const { target, user, id, pid, started, runtime, sockets, warnings, offers, notes, mended } = status;
+  const { shell, where } = status;
+  const facts = { target, user, id, pid, started, runtime, sockets, warnings, offers, notes };
   const known = { ...(shell ? { shell } : {}), ...(where ? { where } : {}) };
   return { ...facts, ...known, result, changes, mended, variables: targetVariables(status) };
 }

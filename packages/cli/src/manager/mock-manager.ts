@@ -37,6 +37,7 @@ export class MockManager implements SocketBridgeManager {
       sockets: [],
       warnings: [],
       offers: { gpg: null, ssh: null },
+      notes: [],
       result: 'new',
       changes: [],
       mended: [],
