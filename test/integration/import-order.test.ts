@@ -68,7 +68,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
       ['log-book', 'openpgp-keys', 'process', 'script', 'temp', 'wire'],
       ['engine', 'gnupg-home', 'socket-pair'],
       ['cli'],
-      ['terminal'],
+      ['kubernetes', 'terminal'],
       ['*'],
     ],
     testing: true,
