@@ -2,6 +2,7 @@ import { commands } from './parts/commands.mjs';
 import { firstUp } from './parts/first-up.mjs';
 import { flowControl } from './parts/flow-control.mjs';
 import { gitCommit } from './parts/git-commit.mjs';
+import { hostile } from './parts/hostile.mjs';
 import { idle } from './parts/idle.mjs';
 import { leaks } from './parts/leaks.mjs';
 import { lifecycle } from './parts/lifecycle.mjs';
@@ -21,6 +22,7 @@ export const PARTS = [
   sessions,
   leaks,
   idle,
+  hostile,
   commands,
   firstUp,
   serverStart,

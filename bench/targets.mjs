@@ -169,7 +169,27 @@ const TARGETS = [
     limit: 1.5,
     values: ({ 'first-up': { up, exec } = {} }) => ({ '': divide(up?.median, exec?.median) }),
   },
+  {
+    what: "the host's own `gpg --clear-sign` while a target does its worst : without",
+    limit: 2,
+    values: ({ hostile: { rows } = {} }) => eachLoad(rows, ({ gpg }) => gpg.ratio),
+  },
+  {
+    what: "the host's own `ssh-add -l` then : without",
+    limit: 2,
+    values: ({ hostile: { rows } = {} }) => eachLoad(rows, ({ ssh }) => ssh.ratio),
+  },
+  {
+    what: 'the most MiB that the daemon takes then',
+    limit: 150,
+    values: ({ hostile: { rows } = {} }) => eachLoad(rows, ({ peakMiB }) => peakMiB),
+  },
 ];
+
+/** A figure for each load of a hostile target. */
+function eachLoad(rows = {}, figureOf) {
+  return Object.fromEntries(Object.entries(rows).map(([load, row]) => [load, figureOf(row)]));
+}
 
 /** The least bridges, by the end of their candidates' ids. */
 const LEAST = { 'least bridge in C': '', 'in Node and Perl': '-runtimes' };

@@ -15,7 +15,8 @@ export class ConnectionLimit {
   }
 
   /**
-   * Calls `begin` when there is room, at once or later, with what to call when the connection is over. Returns how
+   * Calls `begin` when there is room, with what to call when the connection is over, and not before everything that
+   * came together with the client was read: one that leaves with the same breath costs the agent nothing. Returns how
    * to give up waiting, which does nothing once `begin` was called.
    */
   enter(begin: (leave: () => void) => void): () => void {
@@ -29,11 +30,8 @@ export class ConnectionLimit {
         this.#next();
       });
     };
-    if (this.#open < this.#max) {
-      start();
-      return () => {};
-    }
     this.#waiting.add(start);
+    queueMicrotask(() => this.#next());
     return () => void this.#waiting.delete(start);
   }
 

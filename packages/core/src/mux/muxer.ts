@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
 import { BridgeError, toBridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
+import { AbandonedPace } from './abandoned-pace.ts';
 import { FrameDecoder, type FrameSink } from './codec.ts';
 import { FRAME, MAX_HELD, MAX_STREAMS } from './frame.ts';
 import { Outbox, type OutboxOwner } from './outbox.ts';
@@ -80,6 +81,9 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   readonly #maxHeld: number;
   readonly #stuckMs: number;
   #stuck: NodeJS.Timeout | undefined;
+  readonly #abandoned = new AbandonedPace();
+  /** Nothing is read until it ends: too many streams were abandoned. */
+  #rest: NodeJS.Timeout | undefined;
   /** They have data and wait for the carrier, the longest waiting first. */
   readonly #waiting = new Set<MuxStream>();
   /** Received and not taken by the consumers of all streams, closed ones included. */
@@ -258,6 +262,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     leaveViews(this.#input, this.#onChunk);
     this.#input.resume();
     clearTimeout(this.#stuck);
+    clearTimeout(this.#rest);
     this.#waiting.clear();
     this.outbox.stop();
     for (const stream of [...this.streams.values()]) {
@@ -277,10 +282,23 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
       return;
     }
     // Not after the end, which may have come with a frame: then everything is read, to nowhere.
-    if (!this.#full || this.#closed) return;
+    if (this.#closed) return;
+    this.#restIfTooMany();
+    if (!this.#full) return;
     this.#input.pause();
     this.#stuck ??= setTimeout(() => this.#closeLargest(), this.#stuckMs).unref();
   };
+
+  #restIfTooMany(): void {
+    const restMs = this.#abandoned.rest();
+    if (restMs === 0) return;
+    this.#input.pause();
+    clearTimeout(this.#rest);
+    this.#rest = setTimeout(() => {
+      this.#rest = undefined;
+      this.#readAgain();
+    }, restMs).unref();
+  }
 
   /** Whether what is held, for consumers or for the carrier, is as much as it may be. */
   get #full(): boolean {
@@ -288,7 +306,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   }
 
   #readAgain(): void {
-    if (!this.#input.isPaused() || this.#full) return;
+    if (!this.#input.isPaused() || this.#full || this.#rest) return;
     clearTimeout(this.#stuck);
     this.#stuck = undefined;
     this.#input.resume();
@@ -307,6 +325,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   #onClose(id: number): void {
     const stream = this.streams.get(id);
     if (!stream) return;
+    if (!stream.attached) this.#abandoned.count();
     this.#forget(stream);
     stream.closedByPeer();
   }

@@ -112,6 +112,11 @@ export class MuxStream {
     this.resumeDelivery();
   }
 
+  /** Whether somebody takes its bytes. */
+  get attached(): boolean {
+    return this.#consumer !== undefined;
+  }
+
   /** Calls back if the stream closes before anything is attached. */
   onAbandoned(callback: () => void): void {
     this.#onAbandoned = callback;
