@@ -229,6 +229,7 @@ function ahead(agent: ModelAgent, answers: AnswersAhead): Path {
     resumeStream: () => {},
     endSocket: () => {},
     socketBusy: false,
+    lastByte: undefined,
   };
   target.onStart(outlets);
   return {

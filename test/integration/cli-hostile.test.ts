@@ -29,7 +29,7 @@ async function hostileTarget(reply: string): Promise<string> {
        head.writeUInt32BE(id, 5);
        return Buffer.concat([head, Buffer.from(payload)]);
      };
-     const ready = frame(5, 0, '{"version":3,"runtime":"perl","system":"linux","uid":0,"home":"/h"}');
+     const ready = frame(5, 0, '{"version":4,"runtime":"perl","system":"linux","uid":0,"home":"/h"}');
      const fields = (...texts) => Buffer.concat(texts.flatMap((text) => {
        const length = Buffer.alloc(4);
        length.writeUInt32BE(Buffer.byteLength(text));

@@ -60,6 +60,7 @@ const ERROR_CODES = {
   NOT_A_BRIDGE: { exit: 1 },
   TARGET_ERROR: { exit: 1 },
   TARGET_CLOSED: { exit: 1 },
+  LINE_SILENT: { exit: 1 },
   // targets and daemons
   TARGET_NOT_FOUND: { exit: 3 },
   TARGET_NOT_RUNNING: { exit: 3 },

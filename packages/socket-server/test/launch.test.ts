@@ -5,7 +5,7 @@ import { requireRuntime } from '@gpg-bridge/test-support/requirements';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeConfig, encodeConfig } from '../src/launch/config.ts';
+import { decodeConfig, encodeConfig, SERVER_CONFIG } from '../src/launch/config.ts';
 import {
   launcherCommand,
   parseLauncherLine,
@@ -110,7 +110,7 @@ describe.each(RUNTIMES)('the loader of %s', (runtime) => {
     it('hands it its text and configuration, and not one byte more', async () => {
       const name = runtime === 'python' ? 'python3' : runtime;
       const path = await programs({ [name]: await found(name) });
-      const config = { protocol: 3, maxStreams: 7 };
+      const config = { ...SERVER_CONFIG, maxStreams: 7 };
       const input = Buffer.concat([serverPayload(runtime, config, ECHO[runtime]), Buffer.from('frames')]);
       const { stdout, stderr } = await launch(path, runtime, input);
       expect(stderr).toBe('');
@@ -146,18 +146,24 @@ describe('parseLauncherLine', () => {
 
 describe('configuration', () => {
   it('comes out as it went in', () => {
-    const config = fc.record(
-      { protocol: fc.nat(), maxStreams: fc.nat(), watchMs: fc.nat() },
-      { requiredKeys: ['protocol'] },
-    );
+    const config = fc.record({
+      protocol: fc.nat(),
+      maxStreams: fc.nat(),
+      tickMs: fc.nat(),
+      maxUnanswered: fc.nat(),
+      idleTicks: fc.nat(),
+    });
     fc.assert(fc.property(config, (value) => void expect(decodeConfig(encodeConfig(value))).toEqual(value)));
   });
 
   it('keeps to lines that any parser can read', () => {
-    expect(encodeConfig({ protocol: 3, watchMs: 100 })).toBe('protocol=3\nwatch-ms=100\n');
+    const config = { protocol: 4, maxStreams: 7, tickMs: 100, maxUnanswered: 5, idleTicks: 40 };
+    const lines = ['protocol=4', 'max-streams=7', 'tick-ms=100', 'max-unanswered=5', 'idle-ticks=40', ''];
+    expect(encodeConfig(config)).toBe(lines.join('\n'));
   });
 
   it('leaves out what it does not know', () => {
-    expect(decodeConfig('colour=red\nprotocol=3\nnonsense\n')).toEqual({ protocol: 3 });
+    const lines = `colour=red\nnonsense\n${encodeConfig(SERVER_CONFIG)}`;
+    expect(decodeConfig(lines)).toEqual(SERVER_CONFIG);
   });
 });

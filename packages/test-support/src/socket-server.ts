@@ -8,12 +8,21 @@ import { decodeFields, encodeFields } from '@gpg-bridge/core/mux/fields';
 import type { TargetOperations } from '@gpg-bridge/core/remote/operations';
 import { type SocketSetup, serveSockets } from '@gpg-bridge/core/remote/serve-sockets';
 import { type OperationCaller, WireOperations } from '@gpg-bridge/core/remote/wire-operations';
-import { launcherCommand, parseLauncherLine, type Runtime, serverPayload } from '@gpg-bridge/socket-server';
+import {
+  launcherCommand,
+  parseLauncherLine,
+  type Runtime,
+  SERVER_CONFIG,
+  type ServerConfig,
+  serverPayload,
+} from '@gpg-bridge/socket-server';
 import { build } from 'esbuild';
 import {
   CALL,
   CHANGED,
   DATA,
+  PING,
+  PONG,
   PUBKEY,
   READY,
   RESULT,
@@ -59,15 +68,13 @@ export interface ReadyFacts {
 }
 
 /** Which sockets the host asks for, and how the server is set up. */
-export interface ServeSetup extends Partial<Omit<SocketSetup, 'keys' | 'log' | 'probeTimeoutMs'>> {
+export interface ServeSetup
+  extends Partial<Omit<SocketSetup, 'keys' | 'log' | 'probeTimeoutMs'>>,
+    Partial<ServerConfig> {
   /** Fingerprints of the keys that get ultimate ownertrust. */
   trust?: readonly string[];
   /** How long whatever is at a socket's path has to answer, in ms. */
   probeMs?: number;
-  maxStreams?: number;
-  watchMs?: number;
-  /** The version of the protocol that the host says it speaks. */
-  protocol?: number;
 }
 
 /** How to start a server. */
@@ -95,6 +102,10 @@ export class RunningServer implements OperationCaller {
   /** What the server printed on its standard error, and what the host's log has about it. */
   said = '';
   runtime = '';
+  /** Whether the host's side answers PINGs, as a host does. */
+  answersPings = true;
+  /** How many PINGs have come. */
+  pings = 0;
   readonly exited: Promise<number | string | null>;
 
   private constructor(
@@ -118,12 +129,10 @@ export class RunningServer implements OperationCaller {
 
   /** Starts it; frames may be sent at once. */
   static async start(options: ServerOptions): Promise<RunningServer> {
-    const { maxStreams, watchMs, protocol = 3 } = options.setup;
-    const config = {
-      protocol,
-      ...(maxStreams === undefined ? {} : { maxStreams }),
-      ...(watchMs === undefined ? {} : { watchMs }),
-    };
+    const config = { ...SERVER_CONFIG };
+    for (const name of Object.keys(config) as (keyof ServerConfig)[]) {
+      config[name] = options.setup[name] ?? config[name];
+    }
     const payload = serverPayload(options.runtime, config, await serverSource(options.runtime));
     const launcher = launcherCommand(options.runtime);
     const [command = 'sh', ...args] = [...(options.prefix ?? []), ...launcher];
@@ -145,6 +154,15 @@ export class RunningServer implements OperationCaller {
   /** Waits for a frame of a type, of one stream if given. */
   next(type: number, stream?: number): Promise<WireFrame> {
     return this.take((frame) => frame.type === type && (stream === undefined || frame.stream === stream));
+  }
+
+  /** Waits for so many PINGs more. */
+  async pinged(count: number): Promise<void> {
+    const wanted = this.pings + count;
+    while (this.pings < wanted) {
+      if (this.#ended) throw new Error(`the server ended; it said: ${this.said}`);
+      await this.#change();
+    }
   }
 
   /** The frames that have come and were not taken. */
@@ -257,7 +275,10 @@ export class RunningServer implements OperationCaller {
   #onFrame(frame: WireFrame): void {
     const { type, stream, payload } = frame;
     if (type === RESULT) this.#calls.get(stream)?.(decodeFields(payload) ?? []);
-    else if (type === CHANGED) for (const tell of this.#onChanged) tell(payload.toString());
+    else if (type === PING) {
+      this.pings += 1;
+      if (this.answersPings) this.send(PONG, 0);
+    } else if (type === CHANGED) for (const tell of this.#onChanged) tell(payload.toString());
     else this.#inbox.push(frame);
   }
 

@@ -9,6 +9,7 @@ import { type TargetUse, unrecordedUse } from '@gpg-bridge/core/host/key-use-att
 import { learnUsual } from '@gpg-bridge/core/host/learn-usual';
 import { exportPublicKeys } from '@gpg-bridge/core/host/public-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
+import type { HeartbeatTimes } from '@gpg-bridge/core/mux/heartbeat';
 import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
 import type { MuxerStats } from '@gpg-bridge/core/mux/muxer';
 import type { ReadyInfo } from '@gpg-bridge/core/mux/ready';
@@ -21,7 +22,7 @@ import { printable } from '@gpg-bridge/core/text/escape';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
 import type { Target } from '../targets/target.ts';
-import { type CheckReport, checkSockets, type MendOptions } from './check-sockets.ts';
+import { type CheckReport, checkSockets, type MendOptions, SILENT } from './check-sockets.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { setUpGit } from './git-setup.ts';
 import { serveGpgStream } from './gpg-session.ts';
@@ -29,7 +30,7 @@ import type { HostAgents } from './host-agents.ts';
 import type { Journal } from './journal.ts';
 import { KeySync } from './key-sync.ts';
 import { serveSshStream } from './ssh-session.ts';
-import { type StartedServer, startServer } from './start-server.ts';
+import { LAUNCH_TIMEOUT_MS, notAnswered, type StartedServer, startServer } from './start-server.ts';
 
 /** What a bridge joins, and how. */
 export interface BridgeParts {
@@ -56,6 +57,8 @@ export interface BridgeParts {
   required?: readonly SocketType[] | undefined;
   /** What the target may use keys for, and where that is recorded; everything, and nowhere, if not given. */
   use?: TargetUse | undefined;
+  /** When a line that says nothing counts as dead; never, if not given. */
+  heartbeat?: HeartbeatTimes | undefined;
   journal: Journal;
   log: LogCallback;
   /** Gives up on a bridge that is not ready yet. */
@@ -118,6 +121,10 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
     this.#served = served;
     this.#exec = exec;
     served.muxer.on('close', async (error) => {
+      // The paths are somebody else's from now on.
+      this.pause();
+      // What carries a dead line may never notice.
+      if (error?.code === 'LINE_SILENT') exec.kill();
       // The command that reached the target says why on its standard error, a moment later.
       if (error?.code === 'TARGET_CLOSED') await within(LAST_WORDS_MS, exec.exited);
       this.emit('end', error && inItsWords(error, stderr()));
@@ -130,11 +137,11 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
 
   /** Starts the socket server in the target; resolves when it listens, rejects with what went wrong there. */
   static async start(parts: BridgeParts): Promise<Bridge> {
-    const { target, runtime, log, signal } = parts;
+    const { target, runtime, heartbeat, log, signal } = parts;
     const launched = parts.launched ?? (await target.exec(launcherCommand(runtime)));
     const host = askHost(parts);
     try {
-      const server = await startServer(target, { exec: launched, runtime, log, signal });
+      const server = await startServer(target, { exec: launched, runtime, heartbeat, log, signal });
       return new Bridge(await serveTarget(server, host, parts), server);
     } catch (error) {
       // GnuPG's programs, which may start an agent, do not outlive a bridge that came to nothing.
@@ -156,7 +163,9 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
 
   /** What is known to keep clients from a socket, without asking. */
   get problems(): string[] {
-    return this.#served.kept.flatMap(({ problem }) => problem ?? []);
+    const { kept, muxer } = this.#served;
+    const problems = kept.flatMap(({ problem }) => problem ?? []);
+    return muxer.isOverdue ? [SILENT, ...problems] : problems;
   }
 
   /** Forgets the warnings about what happened at the start: they have been told. */
@@ -289,16 +298,20 @@ async function serveTarget(
   host: HostSide,
   parts: BridgeParts,
 ): Promise<ServedTarget> {
-  const { target, use, journal, log, takeover, succeeds, holderOf, signal } = parts;
-  const muxer = new HostMuxer({ input: exec.stdout, output: exec.stdin });
+  const { target, use, journal, heartbeat, log, takeover, succeeds, holderOf, signal } = parts;
+  const muxer = new HostMuxer({ input: exec.stdout, output: exec.stdin }, { heartbeat });
   let ended: BridgeError | undefined;
   const ready = new Promise<ReadyInfo>((resolve, reject) => {
     muxer.once('ready', resolve);
     muxer.once('close', (error) => {
-      ended = error;
-      reject(error ?? givenUp());
+      ended ??= error;
+      reject(ended ?? givenUp());
     });
   });
+  const late = setTimeout(() => {
+    ended = notAnswered(target, `its socket server was not ready within ${LAUNCH_TIMEOUT_MS / 1000} s`);
+    muxer.close();
+  }, LAUNCH_TIMEOUT_MS);
   ready.catch(() => {}); // it may fail before the agents are known, and is awaited after them
   muxer.on('error-message', (text) => log(`the target says: ${text}`, 'error'));
   const giveUp = () => muxer.close();
@@ -323,6 +336,7 @@ async function serveTarget(
       else stream.discard();
     });
     const operations = new WireOperations(muxer, await ready);
+    clearTimeout(late);
     // Before there are sockets, so that the first client is served as all others are.
     await ahead?.learn();
     const setup: SocketSetup = {
@@ -361,6 +375,7 @@ async function serveTarget(
     exec.kill();
     throw inItsWords(toBridgeError(error, `can't start the bridge to ${target.name}`), stderr());
   } finally {
+    clearTimeout(late);
     signal?.removeEventListener('abort', giveUp);
   }
 }

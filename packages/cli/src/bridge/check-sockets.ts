@@ -29,6 +29,8 @@ type Found =
 
 /** More than a question through the target may take, less than the daemon's own caller waits. */
 const SILENCE_MS = 3_000;
+/** What a bridge says about a target that does not answer. */
+export const SILENT = 'the target does not answer';
 
 /**
  * Asks the host's agents through each socket in the target, as a client there would: the path has to lead to the
@@ -96,7 +98,7 @@ async function inTime(found: Promise<Found>): Promise<Found> {
   found.catch(() => {}); // it may fail when nobody waits for it any more
   let late: NodeJS.Timeout | undefined;
   const silence = new Promise<Found>((resolve) => {
-    late = setTimeout(resolve, SILENCE_MS, { place: 'unknown', problem: 'the target does not answer' });
+    late = setTimeout(resolve, SILENCE_MS, { place: 'unknown', problem: SILENT });
   });
   try {
     return await Promise.race([found, silence]);

@@ -1,5 +1,4 @@
 import { PassThrough } from 'node:stream';
-import { PROTOCOL_VERSION } from '@gpg-bridge/core/mux/frame';
 import { expect, it, vi } from 'vitest';
 import type { ExecStream } from '../engine/engine.ts';
 import type { Target } from '../targets/target.ts';
@@ -29,10 +28,11 @@ function launcher(printed = 'GPG-BRIDGE 1 perl\n') {
 
 it('sends the server as soon as the launcher has said what runs it', async () => {
   const { exec, read, killed } = launcher();
-  const started = await startServer(target, { exec, log: () => {} });
+  const heartbeat = { tickMs: 200, maxUnanswered: 3, idleTicks: 9 };
+  const started = await startServer(target, { exec, heartbeat, log: () => {} });
   expect(started).toMatchObject({ exec, runtime: 'perl' });
   expect(killed()).toBe(false);
-  const settings = `protocol=${PROTOCOL_VERSION}\n`;
+  const settings = 'protocol=4\nmax-streams=4096\ntick-ms=200\nmax-unanswered=3\nidle-ticks=9\n';
   expect(read()).toBe(`${SOURCE.length} ${settings.length}\n${SOURCE}${settings}`);
 });
 

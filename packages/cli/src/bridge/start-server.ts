@@ -1,9 +1,15 @@
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { LogCallback } from '@gpg-bridge/core/log';
-import { PROTOCOL_VERSION } from '@gpg-bridge/core/mux/frame';
+import type { HeartbeatTimes } from '@gpg-bridge/core/mux/heartbeat';
 import { printable } from '@gpg-bridge/core/text/escape';
-import { type Launched, parseLauncherLine, type Runtime, serverPayload } from '@gpg-bridge/socket-server';
+import {
+  type Launched,
+  parseLauncherLine,
+  type Runtime,
+  SERVER_CONFIG,
+  serverPayload,
+} from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
 import type { Target } from '../targets/target.ts';
 import { readLines } from './log-lines.ts';
@@ -23,13 +29,15 @@ export interface StartOptions {
   exec: ExecStream;
   /** The only runtime that the launcher tries, if it was told one. */
   runtime?: Runtime | undefined;
+  /** When the server counts the host as gone, if not as usual. */
+  heartbeat?: HeartbeatTimes | undefined;
   log: LogCallback;
   /** Gives up. */
   signal?: AbortSignal | undefined;
 }
 
-/** A target that is only slow is given this long to run a shell. */
-const LAUNCH_TIMEOUT_MS = 60_000;
+/** A target that is only slow is given this long to run a shell, and again to start the server. */
+export const LAUNCH_TIMEOUT_MS = 60_000;
 /** What shells and container runtimes exit with when a program can't be run or is not there; kubectl exits with 1. */
 const NOT_RUN: ReadonlySet<number | null> = new Set([126, 127]);
 /** What a stream tells of itself to whoever reads it. */
@@ -60,7 +68,7 @@ export async function startServer(target: Target, options: StartOptions): Promis
     if (found.noise.length > 0) options.log(`target printed ${found.noise.length} bytes first`, 'debug');
     // The line may have been there before anybody gave up.
     patience.signal.throwIfAborted();
-    const config = { protocol: PROTOCOL_VERSION };
+    const config = { ...SERVER_CONFIG, ...options.heartbeat };
     exec.stdin.write(serverPayload(found.runtime, config, serverSource(found.runtime)));
     return { exec, runtime: found.runtime, stderr };
   } catch (error) {
@@ -134,7 +142,8 @@ async function notStarted(
   });
 }
 
-function notAnswered(target: Target, why: string): BridgeError {
+/** The error for a target that says nothing. */
+export function notAnswered(target: Target, why: string): BridgeError {
   return new BridgeError('TARGET_NOT_RUNNING', {
     what: `${target.name} does not answer`,
     why,

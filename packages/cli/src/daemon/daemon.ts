@@ -7,6 +7,7 @@ import type { LogLevel } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
+import { heartbeatTimes } from '../bridge/heartbeat-times.ts';
 import { Journal } from '../bridge/journal.ts';
 import {
   type BridgeOptions,
@@ -262,6 +263,7 @@ export class Daemon {
       succeeds: this.#control ? [] : this.#predecessor?.sockets,
       required: requiredSockets(this.#options),
       use,
+      heartbeat: heartbeatTimes(process.env),
       journal: this.#journal,
       log: this.#say,
       signal: this.#ending.signal,

@@ -1,5 +1,6 @@
 import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
+import { dirname } from 'node:path';
 import { lstatIdentitySync, type SocketIdentity, sameIdentity } from './socket-identity.ts';
 import { temporaryPath } from './temporary-name.ts';
 
@@ -70,6 +71,8 @@ export class BoundSocket {
       return new BoundSocket(path, temporaryPath, server);
     } catch (error) {
       server.close();
+      // libuv calls a missing directory one that may not be written to.
+      if (!exists(dirname(temporaryPath))) Object.assign(error as Error, { code: 'ENOENT' });
       throw error;
     }
   }
@@ -104,10 +107,29 @@ export class BoundSocket {
     return there !== undefined && sameIdentity(there, this.identity);
   }
 
+  /** Removes the name if it still leads here; while the server is open its inode can't be given to another file. */
+  unlink(): void {
+    if (this.holdsPlace()) unlinkSync(this.path);
+  }
+
   /** Removes the name if it still leads here, and stops listening; open connections go on. */
   close(): void {
-    // The name goes first: while the server is open its inode can't be given to another file.
-    if (this.holdsPlace()) unlinkSync(this.path);
+    this.unlink();
+    this.#server.close();
+  }
+
+  /** The same, once the clients that had connected before are accepted. */
+  async closeEmpty(): Promise<void> {
+    this.unlink();
+    let accepted = 0;
+    this.#server.on('connection', () => {
+      accepted++;
+    });
+    // Node accepts one or many in a turn of its event loop; in two of them at least one.
+    for (let before = -1; before !== accepted; ) {
+      before = accepted;
+      for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
+    }
     this.#server.close();
   }
 }

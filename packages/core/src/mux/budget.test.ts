@@ -28,7 +28,7 @@ async function flooded(count: number, options: HostMuxerOptions): Promise<Floode
   const { host, raw, near } = await hostAndRaw(options);
   const streams: MuxStream[] = [];
   host.on('stream', (stream) => streams.push(stream));
-  raw.write(wireFrame(READY, 0, '{"version":3}'));
+  raw.write(wireFrame(READY, 0, '{"version":4}'));
   for (let id = 1; id <= count; id += 1) raw.write(wireFrame(OPEN, id, 'gpg-agent'));
   for (let id = 1; id <= count; id += 1) raw.write(wireFrame(DATA, id, message(id)));
   await until(() => streams.length === count && near.isPaused());
@@ -154,7 +154,7 @@ describe('what is held for all streams together', () => {
     // In one chunk: what fills the budget, and the frame with which the host ends the bridge.
     raw.write(
       Buffer.concat([
-        wireFrame(READY, 0, '{"version":3}'),
+        wireFrame(READY, 0, '{"version":4}'),
         wireFrame(OPEN, 1, 'gpg-agent'),
         wireFrame(DATA, 1, Buffer.alloc(2_000)),
         wireFrame(OPEN, 2, 'gpg-agent'),
@@ -210,7 +210,7 @@ describe('streams that closed with bytes nobody has taken', () => {
     const { host, raw, near } = await hostAndRaw({ maxHeld: MIB, maxStreams: 2 });
     const streams: MuxStream[] = [];
     host.on('stream', (stream) => streams.push(stream));
-    raw.write(wireFrame(READY, 0, '{"version":3}'));
+    raw.write(wireFrame(READY, 0, '{"version":4}'));
     const count = 10;
     for (let id = 1; id <= count; id += 1) {
       raw.write(wireFrame(OPEN, id, 'gpg-agent'));

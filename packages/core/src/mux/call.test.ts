@@ -8,7 +8,7 @@ import { MAX_DATA, MAX_PAYLOAD } from './frame.ts';
 
 type Answer = (fields: readonly (string | Buffer)[]) => void;
 
-const IS_READY = wireFrame(READY, 0, '{"version":3}');
+const IS_READY = wireFrame(READY, 0, '{"version":4}');
 
 const texts = (fields: Buffer[]): string[] => fields.map(String);
 

@@ -18,7 +18,7 @@ async function expectFrames(raw: Socket, ...frames: Buffer[]): Promise<void> {
 async function openStream(): Promise<{ host: HostMuxer; raw: Socket; stream: MuxStream }> {
   const { host, raw } = await hostAndRaw();
   const opened = once(host, 'stream') as Promise<[MuxStream]>;
-  raw.write(Buffer.concat([wireFrame(READY, 0, '{"version":3}'), wireFrame(OPEN, 1, 'gpg-agent')]));
+  raw.write(Buffer.concat([wireFrame(READY, 0, '{"version":4}'), wireFrame(OPEN, 1, 'gpg-agent')]));
   const [stream] = await opened;
   return { host, raw, stream };
 }

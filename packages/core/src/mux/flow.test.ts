@@ -99,7 +99,7 @@ describe('credit', () => {
   it('small round trips need no WINDOW frame; half a window of them needs one', async () => {
     const { host, raw } = await hostAndRaw();
     const opened = once(host, 'stream');
-    const ready = Buffer.from('{"version":3}');
+    const ready = Buffer.from('{"version":4}');
     const header = Buffer.from('000000120500000000', 'hex');
     raw.write(Buffer.concat([header, ready, Buffer.from('0000000e02000000016770672d6167656e74', 'hex')]));
     const [stream] = (await opened) as [MuxStream];

@@ -27,6 +27,10 @@ export const FRAME = {
   WINDOW: 7,
   /** Target to host: the client has sent its last byte, and still reads. */
   EOF: 8,
+  /** Both ways: are you there? */
+  PING: 9,
+  /** Both ways: the answer to it. */
+  PONG: 10,
   /** Host to target: an operation; the stream field is the call's number. */
   CALL: 11,
   /** Target to host: the result of the call with that number. */
@@ -45,7 +49,7 @@ export const FRAME = {
 export const GREETED = ' greeted';
 
 /** The version of the protocol; both ends are always of the same, since the host sends the target's. */
-export const PROTOCOL_VERSION = 3;
+export const PROTOCOL_VERSION = 4;
 
 /** Bytes before the payload. */
 export const HEADER_BYTES = 9;

@@ -20,6 +20,7 @@ const HANDLED: ReadonlySet<number> = new Set([
   FRAME.ERROR,
   FRAME.WINDOW,
   FRAME.EOF,
+  FRAME.PING,
   FRAME.RESULT,
   FRAME.CHANGED,
   FRAME.TOLD,
@@ -37,6 +38,7 @@ interface PendingCall {
 
 /** The host's end of a bridge: it waits for READY, calls operations, and gets a stream for every client. */
 export class HostMuxer extends Muxer {
+  protected override readonly otherEnd = 'target';
   readonly #socketTypes: readonly string[];
   readonly #calls = new Map<number, PendingCall>();
   #lastCall = 0;
@@ -68,6 +70,7 @@ export class HostMuxer extends Muxer {
     return new Promise((resolve, reject) => {
       this.outbox.add(FRAME.CALL, number, encodeFields(fields)); // throws if no frame can hold it
       this.#calls.set(number, { resolve, reject });
+      this.expectAnswer();
     });
   }
 
@@ -75,13 +78,19 @@ export class HostMuxer extends Muxer {
   async sendInput(bytes: Buffer): Promise<void> {
     for (let at = 0; at < bytes.length && !this.closed; at += MAX_DATA) {
       await this.outbox.room();
-      if (!this.closed) this.outbox.add(FRAME.PUBKEY, 0, bytes.subarray(at, at + MAX_DATA));
+      if (this.closed) return;
+      this.outbox.add(FRAME.PUBKEY, 0, bytes.subarray(at, at + MAX_DATA));
+      this.expectAnswer(); // a carrier that takes no more of them would else be waited for
     }
   }
 
   /** Sends what the target answers ahead from now on; nothing at all with an empty list. */
   sendTable(fields: readonly (string | Buffer)[]): void {
     if (!this.closed) this.outbox.add(FRAME.TABLE, 0, encodeFields(fields));
+  }
+
+  override get isWaiting(): boolean {
+    return super.isWaiting || this.#calls.size > 0;
   }
 
   override header(type: number, id: number, payloadLength: number): boolean {
@@ -179,6 +188,7 @@ export class HostMuxer extends Muxer {
     }
     this.#info = info;
     this.#heard = NOTHING;
+    this.startHeartbeat();
     this.emit('ready', info);
   }
 

@@ -15,7 +15,7 @@ const text = (value: string): string => Buffer.from(value).toString('hex');
 const ready = (json: string): string =>
   `${(5 + json.length).toString(16).padStart(8, '0')} 05 00000000 ${text(json)}`;
 const READY = ready(
-  '{"version":3,"runtime":"perl","system":"linux","uid":1000,"home":"/home/u","boot":"b-1"}',
+  '{"version":4,"runtime":"perl","system":"linux","uid":1000,"home":"/home/u","boot":"b-1"}',
 );
 const OPEN = (id: string): string => `0000000e 02 ${id} ${text('gpg-agent')}`;
 const CLOSE = (id: string): string => `00000005 03 ${id}`;
@@ -44,7 +44,7 @@ describe("the host's frames, byte for byte", () => {
     await expectFrames(raw, '00000006 04 00000000 4b', `00000013 0b ${ONE} 00000004 73746174 00000002 2f78`);
     const isReady = once(host, 'ready');
     raw.write(hex(READY));
-    const info = { version: 3, runtime: 'perl', system: 'linux', uid: 1_000, home: '/home/u', boot: 'b-1' };
+    const info = { version: 4, runtime: 'perl', system: 'linux', uid: 1_000, home: '/home/u', boot: 'b-1' };
     expect(await isReady).toEqual([info]);
     expect(host.info).toEqual(info);
     raw.write(hex(`0000000b 0c ${ONE} 00000002 6f6b`));
@@ -85,7 +85,7 @@ describe("the target's frames, byte for byte", () => {
     target.ready({ runtime: 'node', system: 'darwin', uid: 501, home: '/Users/u' });
     await expectFrames(
       raw,
-      ready('{"version":3,"runtime":"node","system":"darwin","uid":501,"home":"/Users/u"}'),
+      ready('{"version":4,"runtime":"node","system":"darwin","uid":501,"home":"/Users/u"}'),
     );
     target.open('gpg-agent').endSending();
     target.open('ssh-agent').send(Buffer.from('x'));
@@ -159,8 +159,8 @@ describe('before READY', () => {
 
   it.each([
     ['{"version":2,"features":["window"]}', 2],
-    ['{"version":4,"runtime":"perl"}', 4],
-    ['{"version":"3"}', 0],
+    ['{"version":5,"runtime":"perl"}', 5],
+    ['{"version":"4"}', 0],
     ['{}', 0],
   ])('READY of another version (%s) ends the bridge', async (json, version) => {
     const { host, raw } = await hostAndRaw();
@@ -176,7 +176,7 @@ describe('before READY', () => {
     ]);
     expect(error).toMatchObject({
       code: 'VERSION_MISMATCH',
-      why: `the host speaks version 3 of the protocol, the target ${version}`,
+      why: `the host speaks version 4 of the protocol, the target ${version}`,
     });
     expect(isReady).toBe(false);
     expect(host.info).toBeUndefined();
@@ -246,7 +246,7 @@ describe('after READY', () => {
   });
 
   it.each([
-    ['an unknown type', '00000006 09 00000001 78'],
+    ['an unknown type', '00000006 0e 00000001 78'],
     ['the unknown type 0', '00000005 00 00000000'],
     ['DATA for a stream that is not open', '00000006 01 00000063 78'],
     ['CLOSE for a stream that is not open', CLOSE('00000063')],

@@ -1,10 +1,12 @@
 import { EventEmitter } from 'node:events';
 import type { Readable, Writable } from 'node:stream';
-import { BridgeError, toBridgeError } from '../errors.ts';
+import { type BridgeError, toBridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
 import { AbandonedPace } from './abandoned-pace.ts';
 import { FrameDecoder, type FrameSink } from './codec.ts';
+import { carrierError, creditExceeded, leftUnread, lineSilent } from './end-reasons.ts';
 import { FRAME, MAX_HELD, MAX_STREAMS } from './frame.ts';
+import { Heartbeat, type HeartbeatOwner, type HeartbeatTimes } from './heartbeat.ts';
 import { Outbox, type OutboxOwner } from './outbox.ts';
 import type { ReadyInfo } from './ready.ts';
 import { MuxStream, type StreamPort } from './stream.ts';
@@ -22,6 +24,8 @@ export interface MuxerOptions {
   maxHeld?: number;
   /** How long that may last before the streams that hold the most are closed. */
   stuckMs?: number;
+  /** When a line that says nothing is given up; never, if not given. */
+  heartbeat?: HeartbeatTimes | undefined;
 }
 
 /** Facts about a bridge for its status. */
@@ -71,7 +75,10 @@ const STUCK_MS = 5_000;
  * What both ends of a bridge have in common: streams by id, credit, the way in and the way out.
  * `HostMuxer` and `TargetMuxer` add the frames that only they receive.
  */
-export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSink, StreamPort, OutboxOwner {
+export abstract class Muxer
+  extends EventEmitter<MuxerEvents>
+  implements FrameSink, StreamPort, OutboxOwner, HeartbeatOwner
+{
   protected readonly outbox: Outbox;
   protected readonly streams = new Map<number, MuxStream>();
   readonly #input: Readable;
@@ -80,6 +87,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   readonly #maxStreams: number;
   readonly #maxHeld: number;
   readonly #stuckMs: number;
+  readonly #heartbeat: Heartbeat | undefined;
   #stuck: NodeJS.Timeout | undefined;
   readonly #abandoned = new AbandonedPace();
   /** Nothing is read until it ends: too many streams were abandoned. */
@@ -102,6 +110,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     this.#maxStreams = options.maxStreams ?? MAX_STREAMS;
     this.#maxHeld = options.maxHeld ?? MAX_HELD;
     this.#stuckMs = options.stuckMs ?? STUCK_MS;
+    this.#heartbeat = options.heartbeat && new Heartbeat(options.heartbeat, this);
     this.outbox = new Outbox(carrier.output, this);
     takeViews(this.#input, this.#onChunk);
     this.#input.once('end', () => this.end(this.whyEnded()));
@@ -125,6 +134,11 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
       bytes: { received: this.#bytesReceived, sent: this.#bytesSent },
       held,
     };
+  }
+
+  /** Whether the other end has not answered for a while. */
+  get isOverdue(): boolean {
+    return this.#heartbeat?.isOverdue ?? false;
   }
 
   /** Whether the bridge has ended. */
@@ -162,7 +176,8 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   }
 
   frame(type: number, id: number, payload: Buffer): void {
-    if (type === FRAME.CLOSE) this.#onClose(id);
+    if (type === FRAME.PING) this.outbox.add(FRAME.PONG, 0);
+    else if (type === FRAME.CLOSE) this.#onClose(id);
     else if (type === FRAME.WINDOW) this.#onWindow(id, payload);
     else this.onFrame(type, id, payload);
   }
@@ -227,15 +242,31 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     }
   }
 
+  // HeartbeatOwner
+
+  get isWaiting(): boolean {
+    return this.streams.size > 0 || this.outbox.buffered > 0;
+  }
+
+  ping(): void {
+    this.outbox.add(FRAME.PING, 0);
+  }
+
+  lost(): void {
+    this.end(lineSilent(this.otherEnd, this.#heartbeat?.limitMs ?? 0));
+  }
+
   // What the two ends differ in
 
   /** The frame that carries this end's notes about a stream. */
   protected abstract readonly noteType: number;
 
+  protected abstract readonly otherEnd: 'host' | 'target';
+
   /** Whether this end has a use for frames of this type; others are skipped unread. */
   protected abstract handles(type: number): boolean;
 
-  /** A whole frame that is not DATA, CLOSE or WINDOW. */
+  /** A whole frame that is not DATA, CLOSE, WINDOW or PING. */
   protected abstract onFrame(type: number, id: number, payload: Buffer): void;
 
   /** Every chunk before it is decoded. */
@@ -247,10 +278,21 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   /** The reason when the carrier ends without an error. */
   protected abstract whyEnded(): BridgeError;
 
+  /** Both ends are there: from now on each looks whether the other one still is. */
+  protected startHeartbeat(): void {
+    if (!this.#closed) this.#heartbeat?.start();
+  }
+
+  /** An answer of the other end is waited for. */
+  protected expectAnswer(): void {
+    this.#heartbeat?.wake();
+  }
+
   protected addStream(id: number, socketType: string, greeted = false): MuxStream {
     const stream = new MuxStream(id, socketType, this, greeted);
     this.streams.set(id, stream);
     this.#total += 1;
+    this.expectAnswer();
     return stream;
   }
 
@@ -263,6 +305,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     this.#input.resume();
     clearTimeout(this.#stuck);
     clearTimeout(this.#rest);
+    this.#heartbeat?.stop();
     this.#waiting.clear();
     this.outbox.stop();
     for (const stream of [...this.streams.values()]) {
@@ -274,6 +317,7 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
   }
 
   readonly #onChunk = (chunk: Buffer): void => {
+    this.#heartbeat?.heard();
     try {
       this.onChunk(chunk);
       this.#decoder.push(chunk);
@@ -339,29 +383,4 @@ export abstract class Muxer extends EventEmitter<MuxerEvents> implements FrameSi
     this.#waiting.delete(stream);
     this.onForgotten();
   }
-}
-
-function creditExceeded(stream: MuxStream): BridgeError {
-  return new BridgeError('SESSION_ENDED', {
-    what: `session ${stream.id} was closed`,
-    why: 'the other end sent more than it was given credit for',
-    fix: 'Try the command again.',
-  });
-}
-
-function leftUnread(stream: MuxStream): BridgeError {
-  return new BridgeError('SESSION_ENDED', {
-    what: `session ${stream.id} was closed`,
-    why: `too much was held for all sessions, and ${stream.undelivered} bytes of it were this one's`,
-    fix: 'Try the command again.',
-  });
-}
-
-function carrierError(error: Error): BridgeError {
-  return new BridgeError('TARGET_CLOSED', {
-    what: 'the bridge ended',
-    why: `its stream to the other end failed (${error.message})`,
-    fix: 'Start it again.',
-    cause: error,
-  });
 }

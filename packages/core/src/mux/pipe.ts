@@ -17,6 +17,8 @@ export interface Outlets {
   resumeStream(): void;
   /** Ends the writing side of the socket. */
   endSocket(): void;
+  /** The last byte that was written to the socket, if any was. */
+  readonly lastByte: number | undefined;
 }
 
 /** What can be done between a stream and its socket; everything is optional. */
@@ -30,7 +32,12 @@ export interface PipeHooks {
   fromStream?(bytes: Buffer, out: Outlets): boolean;
   /** The other end has sent its last byte; without this hook the socket is ended then. */
   onStreamEof?(out: Outlets): void;
-  /** The same for the bytes of the socket. */
+  /**
+   * The stream has ended, and all of it is written to the socket: the last chance for words to that. True leaves
+   * the socket to the hook, which closes it; without this hook it is closed then.
+   */
+  onStreamEnd?(out: Outlets): boolean;
+  /** As `fromStream`, for the bytes of the socket. */
   fromSocket?(bytes: Buffer, out: Outlets): void;
   /** The socket has sent its last byte. */
   onLastByte?(out: Outlets): void;
@@ -50,6 +57,7 @@ export function pipeSocket(stream: MuxStream, socket: Socket, hooks: PipeHooks =
 }
 
 class SocketPipe implements StreamConsumer, Outlets {
+  lastByte: number | undefined;
   #error: Error | undefined;
   /** The kernel has not taken all that was written to the socket. */
   #socketBusy = false;
@@ -104,6 +112,7 @@ class SocketPipe implements StreamConsumer, Outlets {
     // Both directions are over: what was written still leaves, what still comes is dropped.
     leaveViews(this.socket, this.#fromSocket);
     this.socket.resume();
+    if (this.#run(() => this.hooks.onStreamEnd?.(this), undefined)) return;
     // The kernel delivers what it has taken; a half-close before would be two more system calls.
     if (this.socket.writableLength === 0) this.socket.destroy();
     else this.socket.destroySoon();
@@ -113,6 +122,7 @@ class SocketPipe implements StreamConsumer, Outlets {
 
   toSocket(bytes: Buffer): void {
     if (!this.socket.writable) return;
+    this.lastByte = bytes.at(-1) ?? this.lastByte;
     // Not the socket's own high-water mark: what the kernel does not take is held back at its source.
     if (!writeNow(this.socket, bytes, this.#written)) this.#socketBusy = true;
   }

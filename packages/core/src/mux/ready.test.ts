@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { encodeReady, parseReady } from './ready.ts';
 
-const INFO = { version: 3, runtime: 'perl', system: 'linux', uid: 1_000, home: '/home/u' };
+const INFO = { version: 4, runtime: 'perl', system: 'linux', uid: 1_000, home: '/home/u' };
 
 const parse = (value: unknown) => parseReady(Buffer.from(JSON.stringify(value)));
 

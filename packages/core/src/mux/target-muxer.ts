@@ -10,6 +10,7 @@ const HANDLED: ReadonlySet<number> = new Set([
   FRAME.CLOSE,
   FRAME.PUBKEY,
   FRAME.WINDOW,
+  FRAME.PING,
   FRAME.CALL,
   FRAME.TABLE,
   FRAME.TURN,
@@ -19,12 +20,16 @@ const TOO_LARGE = ['EMSGSIZE', 'the result is too large'];
 
 /** The target's end of a bridge: it says READY, carries out calls, and opens a stream for every client. */
 export class TargetMuxer extends Muxer {
+  protected override readonly otherEnd = 'host';
   #lastId = 0;
   protected override readonly noteType = FRAME.TOLD;
+  /** Calls that are being carried out. */
+  #calls = 0;
 
   /** Tells the host that the server runs. */
   ready(info: Omit<ReadyInfo, 'version'>): void {
     this.outbox.add(FRAME.READY, 0, encodeReady({ version: PROTOCOL_VERSION, ...info }));
+    this.startHeartbeat();
   }
 
   /** Tells the person at the host something. */
@@ -58,6 +63,10 @@ export class TargetMuxer extends Muxer {
     return this.addStream(this.#lastId, socketType, greeted);
   }
 
+  override get isWaiting(): boolean {
+    return super.isWaiting || this.#calls > 0;
+  }
+
   protected override handles(type: number): boolean {
     return HANDLED.has(type);
   }
@@ -67,7 +76,11 @@ export class TargetMuxer extends Muxer {
     if (type === FRAME.TURN) this.streams.get(id)?.noted(payload);
     else if (type === FRAME.TABLE) this.emit('table', decodeFields(Buffer.from(payload)) ?? []);
     else if (type === FRAME.PUBKEY) this.emit('input', Buffer.from(payload));
-    else this.emit('call', decodeFields(Buffer.from(payload)) ?? [], (fields) => this.#answer(id, fields));
+    else {
+      this.#calls++;
+      this.expectAnswer();
+      this.emit('call', decodeFields(Buffer.from(payload)) ?? [], (fields) => this.#answer(id, fields));
+    }
   }
 
   protected override onForgotten(): void {
@@ -83,6 +96,7 @@ export class TargetMuxer extends Muxer {
   }
 
   #answer(call: number, fields: readonly (string | Buffer)[]): void {
+    this.#calls--;
     if (this.closed) return;
     const payload = encodeFields(fields);
     this.outbox.add(FRAME.RESULT, call, payload.length <= MAX_PAYLOAD ? payload : encodeFields(TOO_LARGE));

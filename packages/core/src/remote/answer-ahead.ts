@@ -6,13 +6,20 @@ import type { MuxStream } from '../mux/stream.ts';
 import { type AheadTable, ToldLines, toldPayload, type Waiting } from './told-lines.ts';
 
 /** Joins a client and its stream; as long as it is the client's turn, what the table has is answered here. */
-export function answerAhead(stream: MuxStream, socket: Socket, table: AheadTable): void {
-  pipeSocket(stream, socket, new AheadClient(stream, table));
+export function answerAhead(
+  stream: MuxStream,
+  socket: Socket,
+  table: AheadTable,
+  onStreamEnd?: PipeHooks['onStreamEnd'],
+): void {
+  const client = new AheadClient(stream, table);
+  pipeSocket(stream, socket, onStreamEnd ? Object.assign(client, { onStreamEnd }) : client);
 }
 
 /** One client, and what the host has been sent of it. */
 export class AheadClient implements PipeHooks {
   readonly #stream: Pick<MuxStream, 'takeNotes'>;
+  readonly #table: AheadTable;
   readonly #greeting: Buffer;
   readonly #lines: ToldLines;
   /** Nothing is owed to the client: its lines are read here, and not passed on as they come. */
@@ -22,6 +29,7 @@ export class AheadClient implements PipeHooks {
 
   constructor(stream: Pick<MuxStream, 'takeNotes'>, table: AheadTable) {
     this.#stream = stream;
+    this.#table = table;
     this.#greeting = Buffer.from(table.greeting, 'latin1');
     this.#lines = new ToldLines(table);
   }
@@ -37,7 +45,7 @@ export class AheadClient implements PipeHooks {
       out.toStream(bytes);
       return;
     }
-    const { answers, waiting } = this.#lines.read(bytes, !out.socketBusy);
+    const { answers, waiting } = this.#lines.read(bytes, !out.socketBusy && this.#table.isOn);
     if (answers !== '') out.toSocket(Buffer.from(answers, 'latin1'));
     if (waiting) this.#pass(waiting, out);
   }

@@ -1,10 +1,12 @@
 import { dirname } from 'node:path/posix';
+import { noAgentLine, unavailableGreeting } from '../assuan/unavailable-agent.ts';
 import { BridgeError } from '../errors.ts';
 import type { SocketIdentity } from '../fs/socket-identity.ts';
 import { temporaryPath } from '../fs/temporary-name.ts';
 import type { LogCallback } from '../log.ts';
+import type { SocketType } from '../socket-type.ts';
 import { type InspectOptions, inspectPath, type PathFinding } from './inspect-path.ts';
-import { errorCode, type TargetOperations } from './operations.ts';
+import { errorCode, type LastWords, type TargetOperations } from './operations.ts';
 import { closeDirectory, type DirectoryFacts, directoryUnusable, makeDirectory } from './socket-directory.ts';
 import type { SocketOwner } from './socket-owner.ts';
 
@@ -31,6 +33,12 @@ const BIND_ATTEMPTS = 8;
 const STOP_TIMEOUT_MS = 5_000;
 /** More than an agent says to a client that asks nothing. */
 const UNTIL_IT_CLOSES = { bytes: Buffer.alloc(0), count: 65_536, lines: 0 };
+
+const WHY_ENDED = 'the bridge to the host has ended, or the host is out of reach';
+/** gpg takes a close without a greeting for a missing agent, and starts one; ssh says what is wrong by itself. */
+const LAST_WORDS: Partial<Record<SocketType, LastWords>> = {
+  'gpg-agent': { greeting: unavailableGreeting(), refusal: noAgentLine(WHY_ENDED) },
+};
 
 type Found<K extends PathFinding['found']> = Extract<PathFinding, { found: K }>;
 type Replaceable = Found<'dead' | 'hung' | 'forward'>;
@@ -156,6 +164,7 @@ async function bind(
           temporaryPath: temporaryPath(path),
           expected,
           backlog,
+          lastWords: LAST_WORDS[type],
           onReplaced,
         }),
         operations.lstat(path),

@@ -172,21 +172,19 @@ export class DirectOperations implements TargetOperations {
       bound,
       watch: new PathWatch(path, bound.identity, request.onReplaced, this.#log),
     });
-    if (!before) return;
-    await acceptWhatIsQueued();
-    before.bound.close();
+    await before?.bound.closeEmpty();
   }
 
   async release(type: SocketType): Promise<void> {
     const listening = this.#listening.get(type);
     this.#listening.delete(type);
     listening?.watch.close();
-    listening?.bound.close();
+    await listening?.bound.closeEmpty();
   }
 
   /** Removes the sockets that are still this process's own, and the directories it made if they are empty. */
-  close(): void {
-    for (const type of [...this.#listening.keys()]) void this.release(type);
+  async close(): Promise<void> {
+    await Promise.all([...this.#listening.keys()].map((type) => this.release(type)));
     for (const directory of this.#madeDirectories.splice(0).reverse()) {
       try {
         rmdirSync(directory);
@@ -249,9 +247,4 @@ function lineEnds(bytes: Buffer): number {
   let count = 0;
   for (const byte of bytes) if (byte === LF) count++;
   return count;
-}
-
-/** Two turns of the event loop, in which clients that had connected to the old socket are accepted. */
-async function acceptWhatIsQueued(): Promise<void> {
-  for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

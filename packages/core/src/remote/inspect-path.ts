@@ -64,10 +64,21 @@ export async function inspectPath(
       return { found: 'foreign-file', description: await describeFile(operations, options.path, facts) };
     }
     const finding = await inspectListener(operations, facts.identity, options);
+    // A bridge that has just lost its host removes its socket, and then answers the clients it still had.
+    if (finding.found === 'forward' && !(await isStillThere(operations, options.path, facts))) continue;
     const isFresh = facts.ageSeconds >= 0 && facts.ageSeconds <= FRESH_SECONDS;
     if (finding.found !== 'dead' || !isFresh) return finding;
     await delay(FRESH_RETRY_MS);
   }
+}
+
+async function isStillThere(
+  operations: TargetOperations,
+  path: string,
+  { identity }: FileFacts,
+): Promise<boolean> {
+  const now = await operations.lstat(path);
+  return now !== undefined && sameIdentity(now.identity, identity);
 }
 
 async function leadsToHost(

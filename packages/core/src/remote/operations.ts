@@ -48,6 +48,14 @@ export interface Reply {
   bytes: Buffer;
 }
 
+/** What the clients of a socket are told when their sessions break. */
+export interface LastWords {
+  /** For one that was told nothing yet: ahead of the rest. */
+  greeting: Buffer;
+  /** For one that is not in the middle of a line. */
+  refusal: Buffer;
+}
+
 /** A socket to listen on. One of a type that is bound already is moved. */
 export interface BindRequest {
   type: SocketType;
@@ -57,6 +65,8 @@ export interface BindRequest {
   /** What is replaced; undefined: nothing may be at the path. */
   expected: SocketIdentity | undefined;
   backlog: number;
+  /** What its clients are told when the way to the host is gone. */
+  lastWords?: LastWords | undefined;
   /** The path leads to something else by now; comes once for each thing that appears there. */
   onReplaced(): void;
 }

@@ -14,8 +14,14 @@ interface ReadyEntry {
 /** The table that a target's end has at the moment, for all its clients. */
 export class AheadTable {
   greeting = '';
+  readonly #isOverdue: () => boolean;
   /** By the first word of the lines that they fit. */
   #entries = new Map<string, ReadyEntry[]>();
+
+  /** `isOverdue` says that the host has not answered for a while: then nothing is answered in its place. */
+  constructor(isOverdue: () => boolean = () => false) {
+    this.#isOverdue = isOverdue;
+  }
 
   /** Takes another table in place of the one before. */
   set({ greeting, entries }: AnswerTable = NO_TABLE): void {
@@ -30,9 +36,9 @@ export class AheadTable {
     }
   }
 
-  /** Whether clients are greeted here. */
+  /** Whether clients are greeted and answered here. */
   get isOn(): boolean {
-    return this.greeting !== '';
+    return this.greeting !== '' && !this.#isOverdue();
   }
 
   /** The entry for a line. */

@@ -125,9 +125,19 @@ export class WireOperations implements TargetOperations {
     return { reason: known ?? 'timeout', bytes: received ?? Buffer.alloc(0) };
   }
 
-  async bind({ type, path, temporaryPath, expected, backlog, onReplaced }: BindRequest): Promise<void> {
+  async bind(request: BindRequest): Promise<void> {
+    const { type, path, temporaryPath, expected, backlog, lastWords, onReplaced } = request;
     this.#onReplaced.set(type, onReplaced); // before: CHANGED may come right behind the result
-    await this.#call('bind', type, path, temporaryPath, identityField(expected), String(backlog));
+    await this.#call(
+      'bind',
+      type,
+      path,
+      temporaryPath,
+      identityField(expected),
+      String(backlog),
+      lastWords?.greeting ?? '',
+      lastWords?.refusal ?? '',
+    );
   }
 
   async release(type: SocketType): Promise<void> {

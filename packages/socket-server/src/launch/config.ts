@@ -1,35 +1,39 @@
+import { MAX_STREAMS, PROTOCOL_VERSION } from '@gpg-bridge/core/mux/frame';
+import { HEARTBEAT, type HeartbeatTimes } from '@gpg-bridge/core/mux/heartbeat';
+
 /** What a server is told before its first frame. */
-export interface ServerConfig {
+export interface ServerConfig extends HeartbeatTimes {
   /** The version of the protocol that the host speaks. */
   protocol: number;
   /** Clients served at once; more of them wait. */
-  maxStreams?: number;
-  /** How often a server that the system tells nothing looks whether its socket was replaced, in ms. */
-  watchMs?: number;
+  maxStreams: number;
 }
+
+/** The usual one. */
+export const SERVER_CONFIG: ServerConfig = {
+  protocol: PROTOCOL_VERSION,
+  maxStreams: MAX_STREAMS,
+  ...HEARTBEAT,
+};
 
 const KEYS: Readonly<Record<keyof ServerConfig, string>> = {
   protocol: 'protocol',
   maxStreams: 'max-streams',
-  watchMs: 'watch-ms',
+  tickMs: 'tick-ms',
+  maxUnanswered: 'max-unanswered',
+  idleTicks: 'idle-ticks',
 };
 
 const NAMES = Object.keys(KEYS) as (keyof ServerConfig)[];
 
 /** Lines of `key=value`, values percent-encoded: what the smallest parser of any language can read. */
 export function encodeConfig(config: ServerConfig): string {
-  return NAMES.flatMap((name) => {
-    const value = config[name];
-    return value === undefined ? [] : [`${KEYS[name]}=${encodeURIComponent(value)}\n`];
-  }).join('');
+  return NAMES.map((name) => `${KEYS[name]}=${encodeURIComponent(config[name])}\n`).join('');
 }
 
 /** The configuration that `encodeConfig` wrote; keys it does not know are left out. */
 export function decodeConfig(lines: string): ServerConfig {
   const values = new Map(lines.split('\n').map((line) => line.split('=', 2) as [string, string]));
-  const known = NAMES.flatMap((name) => {
-    const value = values.get(KEYS[name]);
-    return value === undefined ? [] : [[name, Number(decodeURIComponent(value))]];
-  });
-  return { protocol: 0, ...Object.fromEntries(known) } as ServerConfig;
+  const known = NAMES.map((name) => [name, Number(decodeURIComponent(values.get(KEYS[name]) ?? ''))]);
+  return Object.fromEntries(known) as ServerConfig;
 }

@@ -1,7 +1,7 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { encodeConfig, type ServerConfig } from './config.ts';
 
-export type { ServerConfig } from './config.ts';
+export { SERVER_CONFIG, type ServerConfig } from './config.ts';
 
 /** What a socket server can run on, in the order in which a target's own are tried. */
 export const RUNTIMES = ['perl', 'python', 'node'] as const;

@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import type { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
-import type { FileFacts } from '@gpg-bridge/core/remote/operations';
+import type { FileFacts, LastWords } from '@gpg-bridge/core/remote/operations';
 import { SOCKET_TYPES, type SocketType } from '@gpg-bridge/core/socket-type';
 
 /** The fields of a result. */
@@ -11,6 +11,8 @@ export interface CallContext {
   operations: DirectOperations;
   /** Bytes that came for the stdin of the next program. */
   input: Buffer[];
+  /** What the clients of each socket are told when the bridge ends. */
+  lastWords: Map<SocketType, LastWords>;
   onReplaced(type: SocketType): void;
 }
 
@@ -79,14 +81,17 @@ async function ask({ operations }: CallContext, args: readonly string[], bytes: 
 }
 
 async function bind(
-  { operations, onReplaced }: CallContext,
+  { operations, lastWords, onReplaced }: CallContext,
   name = '',
   path = '',
   temporaryPath = '',
   expected = '',
   backlog = '',
+  greeting = '',
+  refusal = '',
 ) {
   const type = socketType(name);
+  lastWords.set(type, { greeting: Buffer.from(greeting), refusal: Buffer.from(refusal) });
   const [dev = '', ino = ''] = expected.split(':');
   await operations.bind({
     type,

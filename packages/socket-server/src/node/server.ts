@@ -1,9 +1,10 @@
 import type { Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { tableOf } from '@gpg-bridge/core/assuan/answer-table';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
-import { MAX_STREAMS, PROTOCOL_VERSION } from '@gpg-bridge/core/mux/frame';
+import { PROTOCOL_VERSION } from '@gpg-bridge/core/mux/frame';
 import type { Carrier } from '@gpg-bridge/core/mux/muxer';
-import { pipeSocket } from '@gpg-bridge/core/mux/pipe';
+import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import { TargetMuxer } from '@gpg-bridge/core/mux/target-muxer';
 import { answerAhead } from '@gpg-bridge/core/remote/answer-ahead';
 import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
@@ -13,6 +14,9 @@ import type { ServerConfig } from '../launch/config.ts';
 import { type Answer, type CallContext, carryOut } from './calls.ts';
 
 const FLUSH_MS = 1_000;
+/** How long clients may take to leave that were told that the bridge has ended. */
+const LEAVING_MS = 1_000;
+const LF = 10;
 /** Clients that may wait while there are too many. */
 const MAX_WAITING = 4_096;
 
@@ -30,9 +34,11 @@ export class SocketServer {
   readonly #operations: DirectOperations;
   readonly #context: CallContext;
   /** What is answered ahead. */
-  readonly #table = new AheadTable();
+  readonly #table = new AheadTable(() => this.#muxer.isOverdue);
   /** Clients that came while there were too many: they have their turn later. */
   readonly #waiting: { socket: Socket; type: SocketType }[] = [];
+  /** Clients that were told that the bridge has ended, and have not left. */
+  readonly #leaving = new Set<Socket>();
   #end!: (status: number) => void;
   #stopping: Promise<void> | undefined;
 
@@ -41,7 +47,7 @@ export class SocketServer {
     private readonly carrier: Carrier,
     private readonly log: (text: string) => void,
   ) {
-    this.#muxer = new ServerMuxer(carrier, { maxStreams: config.maxStreams ?? MAX_STREAMS });
+    this.#muxer = new ServerMuxer(carrier, { maxStreams: config.maxStreams, heartbeat: config });
     this.#operations = new DirectOperations({
       onConnection: (socket, type) => this.#onClient(socket, type),
       allowHalfOpen: true,
@@ -52,6 +58,7 @@ export class SocketServer {
     this.#context = {
       operations: this.#operations,
       input: [],
+      lastWords: new Map(),
       onReplaced: (type) => this.#muxer.changed(type),
     };
   }
@@ -106,26 +113,49 @@ export class SocketServer {
   #openNext(): void {
     while (this.#waiting.length > 0 && !this.#muxer.closed && this.#muxer.hasRoom) {
       const { socket, type } = this.#waiting.shift()!;
+      const onStreamEnd = ({ lastByte }: Outlets) =>
+        this.#muxer.closed && this.#takeLeave(socket, type, lastByte);
       if (type === 'gpg-agent' && this.#table.isOn) {
-        answerAhead(this.#muxer.open(type, { greeted: true }), socket, this.#table);
+        answerAhead(this.#muxer.open(type, { greeted: true }), socket, this.#table, onStreamEnd);
       } else {
-        pipeSocket(this.#muxer.open(type), socket);
+        pipeSocket(this.#muxer.open(type), socket, { onStreamEnd });
       }
     }
   }
 
+  /** Tells a client that the bridge has ended: between two lines, behind a greeting if it had none. */
+  #takeLeave(socket: Socket, type: SocketType, lastByte?: number): boolean {
+    const { greeting, refusal } = this.#context.lastWords.get(type)!;
+    this.#leaving.add(socket);
+    socket.once('close', () => this.#leaving.delete(socket)).resume();
+    if (lastByte === undefined) socket.end(Buffer.concat([greeting, refusal]));
+    else socket.end(lastByte === LF ? refusal : '');
+    return true;
+  }
+
   async #cleanUp(): Promise<void> {
     try {
-      this.#operations.close();
+      await this.#operations.close();
     } catch (error) {
       this.log(toBridgeError(error, "can't clean up").message);
     }
     this.#muxer.close();
+    for (const { socket, type } of this.#waiting.splice(0)) this.#takeLeave(socket, type);
+    await Promise.all([this.#flushed(), this.#left()]);
+  }
+
+  #flushed(): Promise<unknown> {
     const { output } = this.carrier;
-    if (output.writableFinished || output.destroyed) return;
-    await new Promise((resolve) => {
+    if (output.writableFinished || output.destroyed) return Promise.resolve();
+    return new Promise((resolve) => {
       output.once('finish', resolve).once('close', resolve);
       setTimeout(resolve, FLUSH_MS); // a host that does not read keeps nothing alive
     });
+  }
+
+  /** What a client that has not left still writes is read: else its answer would be an error of its own. */
+  #left(): Promise<unknown> {
+    const closed = [...this.#leaving].map((socket) => new Promise((done) => socket.once('close', done)));
+    return Promise.race([Promise.all(closed), delay(LEAVING_MS)]);
   }
 }

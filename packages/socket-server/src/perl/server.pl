@@ -1,7 +1,6 @@
-# The socket server for targets that have Perl 5. perl-base is enough: no JSON::PP, no Time::HiRes.
-# The loader of launch.ts evaluates this text with the settings in $main::CONFIG and frames on stdin and stdout. It
-# is one text because it travels through a pipe; server.py and main.ts behave the same. What is done in a target
-# is decided on the host: docs/protocol.md has the frames and the operations.
+# The socket server for targets that have Perl 5. perl-base is enough: no JSON::PP, no Time::HiRes. The loader of
+# launch.ts evaluates this text with the settings in $main::CONFIG and frames on stdin and stdout. server.py and main.ts
+# behave the same. What is done is decided on the host: docs/protocol.md has the frames and the operations.
 use strict;
 use warnings;
 use Errno qw(EAGAIN ECONNABORTED EEXIST EINTR EINVAL EMFILE EMSGSIZE ENAMETOOLONG ENFILE ENOBUFS ENOENT ENOSYS);
@@ -9,35 +8,34 @@ use Fcntl qw(F_GETFL F_SETFL O_NONBLOCK O_RDONLY O_RDWR);
 use Socket qw(AF_UNIX SOCK_STREAM pack_sockaddr_un);
 
 # Frame: uint32 length of what follows, uint8 type, uint32 stream, payload.
-use constant { VERSION => 3, HEADER => 9, LENGTH_MIN => 5, LENGTH_MAX => 1_048_576 };
+use constant { VERSION => 4, HEADER => 9, LENGTH_MIN => 5, LENGTH_MAX => 1_048_576 };
 use constant { DATA => 1, OPEN => 2, CLOSE => 3, PUBKEY => 4, READY => 5, ERROR => 6, WINDOW => 7, EOF => 8 };
-use constant { CALL => 11, RESULT => 12, CHANGED => 13 };
+use constant { PING => 9, PONG => 10, CALL => 11, RESULT => 12, CHANGED => 13 };
 # Bytes: credit at the start, and delivered before it is given back; read at once (a frame with them fills a
 # pipe); unsent for the host when clients are no longer read.
 use constant { CREDIT => 262_144, GRANT => 131_072, READ_SIZE => 65_527, OUT_HIGH => 262_144 };
 # Bytes kept for a program's stdin, of its output, and of a file or a listener's reply.
 use constant { KEYS_MAX => 67_108_864, STDOUT_MAX => 262_144, STDERR_MAX => 16_384, REPLY_MAX => 65_536 };
-# Bytes of a socket's path, clients accepted in one turn at most, seconds between looks at jobs.
-use constant { PATH_MAX => $^O eq 'linux' ? 107 : 103, ACCEPT_BATCH => 64, TICK => 0.05, WNOHANG => 1 };
+# Bytes of a socket's path, clients accepted in one turn at most, seconds between looks at jobs, seconds for an end.
+use constant { PATH_MAX => $^O eq 'linux' ? 107 : 103, ACCEPT_BATCH => 64, PAUSE => 0.05, ENDING => 1, WNOHANG => 1 };
 
-# A stream is one client connection. QUEUE: bytes its socket has not taken yet. MAY_SEND: bytes the host lets us
-# send. MAY_GET: bytes we let the host send. TAKEN: bytes delivered, not yet granted back. ENDED: the client has
-# sent its last byte. DEAF: the client takes no more bytes; what it wrote before is still read.
+# A stream is one client connection. QUEUE: bytes its socket has not taken yet. MAY_SEND: bytes the host lets us send.
+# MAY_GET: bytes we let it send. TAKEN: bytes delivered, not yet granted back. ENDED: the client has sent its last
+# byte. DEAF: it takes no more; what it wrote is still read. LAST: its last byte. WORDS: what it is told at the end.
 use constant { ID => 0, HANDLE => 1, FD => 2, QUEUE => 3, MAY_SEND => 4, MAY_GET => 5 };
-use constant { TAKEN => 6, ENDED => 7, DEAF => 8 };
+use constant { TAKEN => 6, ENDED => 7, DEAF => 8, LAST => 9, WORDS => 10 };
 
 # All settings are numbers, which percent-encoding leaves as they are.
 my %setting = $main::CONFIG =~ /^([a-z-]+)=(\d+)$/mg;
-my ($max_streams, $watch_seconds) = ($setting{'max-streams'} || 4096, ($setting{'watch-ms'} || 2000) / 1000);
-
 my ($in, $out) = ('', '');    # bytes from the host not yet parsed, bytes for it not yet written
 # select's bit vectors; $control leaves clients out, and $writers is empty when nothing waits to be written.
 my ($readers, $control, $writers) = ('', '', '');
 my (@by_fd, @on_read, @on_write);    # by descriptor: streams, and what is called for the others
 my (%streams, %listeners, %jobs, @made_dirs);
-my ($last_id, $accepting, $accept_batch, $stopped_at) = (0, 1, 1, 0);
+my ($last_id, $accepting, $stopped_at) = (0, 1, 0);
 my $keys = '';    # bytes for the stdin of the next program; undefined: too many came
-my ($now, $signal, $umask) = (0, 0, umask 0177);
+my ($heard, $unanswered, $quiet) = (0, 0, 0);    # bytes of the host in this tick, PINGs and ticks without any
+my ($now, $signal, $umask) = (time, 0, umask 0177);
 
 ## Frames to the host.
 sub note { syswrite STDERR, join(' ', split /[\x00-\x1f\x7f]+/, $_[0]) . "\n" }
@@ -46,8 +44,7 @@ sub frame { my ($type, $id, $payload) = @_; $out .= pack 'NCNa*', LENGTH_MIN + l
 sub flush {
     my $n = syswrite STDOUT, $out;
     finish(0) if !defined $n && !again();
-    if ($n && $n == length $out) { $out = '' }
-    else                         { substr $out, 0, $n || 0, '' }
+    substr $out, 0, $n || 0, '';
     watch_write(1, length $out ? \&flush : undef) if length $writers || length $out;
 }
 
@@ -64,29 +61,26 @@ sub again { return $! == EAGAIN || $! == EINTR }
 sub nonblocking { my ($handle) = @_; fcntl $handle, F_SETFL, fcntl($handle, F_GETFL, 0) | O_NONBLOCK }
 
 # Calls $code whenever a descriptor can be read, or no longer calls anything.
-sub watch_read { my ($fd, $code) = @_; $on_read[$fd] = $code; vec($readers, $fd, 1) = vec($control, $fd, 1) = !!$code }
-
+sub watch_read { my ($fd, $code) = @_; vec($readers, $fd, 1) = vec($control, $fd, 1) = !!($on_read[$fd] = $code) }
 sub watch_write {
     my ($fd, $code) = @_;
-    $on_write[$fd] = $code;
-    vec($writers, $fd, 1) = !!$code;
+    vec($writers, $fd, 1) = !!($on_write[$fd] = $code);
     $writers = '' if $writers !~ /[^\0]/;
 }
 
 sub detach {
     my ($handle) = @_;
     defined(my $fd = fileno $handle) or return;
-    vec($readers, $fd, 1) = vec($control, $fd, 1) = 0;
+    watch_read($fd);
     watch_write($fd) if $on_write[$fd];
-    $by_fd[$fd] = $on_read[$fd] = undef;
+    undef $by_fd[$fd];
     close $handle;
 }
 
 ## Streams.
 # One that the host closed is no longer in %streams, and the host is not told of its end.
 sub end_stream {
-    my ($stream, $why) = @_;
-    note("stream $stream->[ID] closed: $why") if $why;
+    my ($stream) = @_;
     frame(CLOSE, $stream->[ID], '') if delete $streams{$stream->[ID]};
     detach($stream->[HANDLE]);
     accept_from_now_on(1) if !$accepting;
@@ -130,11 +124,11 @@ sub client_writable {
 sub host_readable {
     my $read = sysread STDIN, $in, 4 * READ_SIZE, length $in;
     if (!$read) { return if !defined $read && again(); finish(0) }
+    $heard = 1;
     my ($at, $end) = (0, length $in);
     while ($end - $at >= 4) {
         my ($length, $type, $id) = unpack 'NCN', substr $in, $at, HEADER;
-        fail("the bridge broke: the host announced a frame of $length bytes, and only " . LENGTH_MIN . ' to '
-            . LENGTH_MAX . ' are possible. Start the bridge again.') if $length < LENGTH_MIN || $length > LENGTH_MAX;
+        fail("the host announced a frame of $length bytes") if $length < LENGTH_MIN || $length > LENGTH_MAX;
         last if $end - $at < 4 + $length;
         if ($type != DATA) { host_sent($type, $id, substr $in, $at + HEADER, $length - LENGTH_MIN) }
         elsif (my $stream = $streams{$id}) {
@@ -147,19 +141,20 @@ sub host_readable {
                 watch_write($stream->[FD], sub { client_writable($stream) });
             }
             $stream->[TAKEN] += $n;
-            if (($stream->[MAY_GET] -= $count) < 0) { end_stream($stream, 'the host sent more than its credit') }
+            $stream->[LAST] = substr $in, $at + 3 + $length, 1 if $count;
+            if (($stream->[MAY_GET] -= $count) < 0) { end_stream($stream) }    # more than its credit
             elsif ($stream->[TAKEN] >= GRANT)       { grant($stream) }
         }
         $at += 4 + $length;
     }
-    if ($at == $end) { $in = '' }
-    else             { substr $in, 0, $at, '' }
+    substr $in, 0, $at, '';
 }
 
 sub host_sent {
     my ($type, $id, $payload) = @_;
     my $stream = $streams{$id};
-    if ($type == CALL) { call($id, $payload) }
+    if ($type == CALL) { settle($id, call($id, $payload)) }
+    elsif ($type == PING) { frame(PONG, 0, '') }
     elsif ($type == PUBKEY && defined $keys) { undef $keys if length($keys .= $payload) > KEYS_MAX }
     elsif ($type == CLOSE && delete $streams{$id}) {
         vec($readers, $stream->[FD], 1) = 0;
@@ -180,7 +175,7 @@ sub read_start {
     # Without O_NONBLOCK the open of a pipe waits for its writer.
     sysopen my $file, $path, O_RDONLY | O_NONBLOCK or return 0;
     my ($bytes, $n) = ('', 1);
-    $n = sysread $file, $bytes, REPLY_MAX - length $bytes, length $bytes while $n && length $bytes < REPLY_MAX;
+    $n = sysread $file, $bytes, REPLY_MAX - length $bytes, length $bytes while $n;
     return defined $n && [$bytes];
 }
 
@@ -206,7 +201,6 @@ sub make_directory {
 # A job writes bytes to one handle, and reads others to their end. Its check returns what an operation does.
 sub start_job {
     my ($call, $key, $check, $seconds, $bytes, $writer, @readers) = @_;
-    $now = time if !%jobs;
     my $job = $jobs{$key} = {call => $call, check => $check, deadline => $now + $seconds, open => scalar @readers,
         handles => [$writer, @readers]};
     nonblocking($_) for $writer, @readers;
@@ -229,8 +223,6 @@ sub start_job {
 }
 
 sub check_jobs {
-    # time() has whole seconds. Between them the time in select is counted, where the system tells it.
-    $now = time - 1 if $now < time - 1;
     while ((my $pid = waitpid -1, WNOHANG) > 0) { $jobs{$pid}{status} = $? if $jobs{$pid} }
     while (my ($key, $job) = each %jobs) {
         settle($job->{call}, $job->{check}->($job, $now >= $job->{deadline})) or next;
@@ -249,8 +241,7 @@ sub run_program {
     if (!$pid) {
         setpgrp 0, 0;    # it and what it runs end together
         umask $umask;
-        $SIG{$_} = 'DEFAULT' for qw(PIPE TERM HUP INT CHLD);
-        $ENV{LC_ALL} = 'C';
+        ($ENV{LC_ALL}, @SIG{qw(PIPE TERM HUP INT CHLD)}) = ('C', ('DEFAULT') x 5);
         open STDIN, '<&', $in_r and open STDOUT, '>&', $out_w and open STDERR, '>&', $err_w;
         exec {$program} @argv or exit 127;
     }
@@ -293,7 +284,7 @@ sub place {
 
 # The socket has its mode before it has its path.
 sub bind_socket {
-    my ($call, $type, $path, $temporary, $expected, $backlog) = @_;
+    my ($call, $type, $path, $temporary, $expected, $backlog, @words) = @_;
     return failed(ENAMETOOLONG) if length $path > PATH_MAX || length $temporary > PATH_MAX;
     socket my $handle, AF_UNIX, SOCK_STREAM, 0 or return 0;
     nonblocking($handle);
@@ -302,25 +293,19 @@ sub bind_socket {
     my @stat = $is_placed ? lstat $path : ();
     if (!@stat) { my $error = $! + 0; unlink $temporary; return failed($error) }
     my ($old, $there) = ($listeners{$type}, identity(@stat));
-    $listeners{$type} = {type => $type, path => $path, handle => $handle, identity => $there, seen => $there};
+    $listeners{$type} = {type => $type, path => $path, handle => $handle, identity => $there, seen => $there,
+        words => \@words};
     accept_from_now_on($accepting);
-    if ($old) { accept_clients($old, 1); remove_listener($old) }
+    remove_listener($old) if $old;
     return [];
 }
 
+# The clients that had connected before are accepted.
 sub remove_listener {
     my ($listener) = @_;
     unlink $listener->{path} if identity(lstat $listener->{path}) eq $listener->{identity};
+    accept_clients($listener, 1);
     detach($listener->{handle});
-}
-
-# Tells the host of something else at a socket's path, once for each thing that appears there.
-sub check_paths {
-    for my $listener (values %listeners) {
-        my $there = identity(lstat $listener->{path});
-        frame(CHANGED, 0, $listener->{type}) if $there ne $listener->{seen} && $there ne $listener->{identity};
-        $listener->{seen} = $there;
-    }
 }
 
 sub accept_from_now_on {
@@ -330,28 +315,25 @@ sub accept_from_now_on {
     }
 }
 
-# Usually one client comes at a time, and asking for a second costs a call that fails: so more are asked for
-# only while they do come. A socket that is about to be closed is emptied.
+# In one turn no more clients than leave a turn to the others; all of a socket that is about to be closed.
 sub accept_clients {
     my ($listener, $is_closing) = @_;
     # The handles get no buffers, which are never used here and take four system calls to set up.
     BEGIN { ${^OPEN} = ":unix\0:unix" }
-    for (my $left = $accept_batch; $is_closing || $left > 0; $left--) {
-        return accept_from_now_on(0) if !$is_closing && keys %streams >= $max_streams;
+    for (my $left = ACCEPT_BATCH; $is_closing || $left > 0; $left--) {
+        return accept_from_now_on(0) if !$is_closing && keys %streams >= $setting{'max-streams'};
         my $client;
         if (!accept $client, $listener->{handle}) {
             next if $! == EINTR || $! == ECONNABORTED;
-            $accept_batch = 1;
             # Without descriptors the clients wait in the backlog, until a stream ends.
             return $! == EMFILE || $! == ENFILE ? accept_from_now_on(0) : 0;
         }
         fcntl $client, F_SETFL, O_RDWR | O_NONBLOCK;
         my ($id, $fd) = (++$last_id, fileno $client);
-        $streams{$id} = $by_fd[$fd] = [$id, $client, $fd, '', CREDIT, CREDIT, 0, 0, 0];
+        $streams{$id} = $by_fd[$fd] = [$id, $client, $fd, '', CREDIT, CREDIT, 0, 0, 0, '', $listener->{words}];
         vec($readers, $fd, 1) = 1;
         frame(OPEN, $id, $listener->{type});
     }
-    $accept_batch *= 2 if $accept_batch < ACCEPT_BATCH;
 }
 
 ## Operations: each returns the fields of its result, or 0 for the error in $!, or 1 if its job answers later.
@@ -368,7 +350,7 @@ my %operations = (
     mkdir    => ['t',     \&make_directory],
     chmod    => ['tn',    sub { return chmod($_[2], $_[1]) && [] }],
     ask      => ['tnnnb', \&ask_listener],
-    bind     => ['bttbn', \&bind_socket],
+    bind     => ['bttbnbb', \&bind_socket],
     release  => ['b',     sub { my $old = delete $listeners{$_[1]}; remove_listener($old) if $old; return [] }],
 );
 
@@ -376,42 +358,29 @@ sub call {
     my ($call, $payload) = @_;
     my ($name, @arguments) = eval { unpack '(N/a)*', $payload };
     # unpack shortens the last field to what there is of it.
-    return refuse($call, EINVAL) if !defined $name || pack('(N/a*)*', $name, @arguments) ne $payload;
-    my ($letters, $operation) = @{$operations{$name} || return refuse($call, ENOSYS)};
+    return failed(EINVAL) if !defined $name || pack('(N/a*)*', $name, @arguments) ne $payload;
+    my ($letters, $operation) = @{$operations{$name} || return failed(ENOSYS)};
     $letters .= 't' x (@arguments - 2) if $name eq 'run' && @arguments > 2;
-    return refuse($call, EINVAL) if @arguments != length $letters
+    return failed(EINVAL) if @arguments != length $letters
         || grep { $arguments[$_] !~ $argument{substr $letters, $_, 1} } 0 .. $#arguments;
-    settle($call, $operation->($call, @arguments));
+    return $operation->($call, @arguments);
 }
 
 # Sends the result unless it comes later.
 sub settle {
     my ($call, $result) = @_;
     return 0 if $result && !ref $result;
-    $result ? answer($call, 'ok', @$result) : refuse($call, $! + 0);
+    my $payload = $result && pack '(N/a*)*', 'ok', @$result;
+    $payload = failed(EMSGSIZE) if $payload && length $payload > LENGTH_MAX - LENGTH_MIN;
+    # Of two names for one number EAGAIN, not EWOULDBLOCK.
+    frame(RESULT, $call, $payload || pack '(N/a*)*', (sort grep { $!{$_} } keys %!)[0] || 'EIO', "$!");
     return 1;
 }
-
-sub answer {
-    my ($call, @fields) = @_;
-    my $payload = pack '(N/a*)*', @fields;
-    return refuse($call, EMSGSIZE) if length $payload > LENGTH_MAX - LENGTH_MIN;
-    frame(RESULT, $call, $payload);
-}
-
-sub refuse {
-    (my $call, local $!) = @_;
-    my ($name) = sort grep { $!{$_} } keys %!;    # of two names for one number EAGAIN, not EWOULDBLOCK
-    answer($call, $name || 'EIO', "$!");
-}
-
 sub failed { $! = $_[0]; return 0 }
 
 ## Start and end.
 sub ready {
-    my $spoken = $setting{protocol} || 'none';
-    fail("can't start the bridge: the host speaks version $spoken of the protocol, and the socket server version "
-        . VERSION . '. Install one version of GPG Bridge.') if $spoken ne VERSION;
+    fail("the host speaks version $setting{protocol}, this server " . VERSION) if $setting{protocol} != VERSION;
     my $home = $ENV{HOME} || (getpwuid $>)[7] || '/';
     my $odd = utf8::decode(my $copy = $home) ? qr/[\x00-\x1f"\\\x7f]/ : qr/[\x00-\x1f"\\\x7f-\xff]/;
     $home =~ s/($odd)/sprintf '\\u%04x', ord $1/ge;
@@ -420,26 +389,65 @@ sub ready {
         $^O eq 'solaris' ? 'sunos' : $^O, $>, $home, $boot && $boot->[0] =~ /([\w-]+)/ ? qq(,"boot":"$1") : '');
 }
 
-# Removes what is ours and ends.
+# What is done from time to time; returns when the next time is. The host is told of something else at a socket's path,
+# once for each thing that appears there, and asked whether it is there. Ticks are counted, not seconds: the host does
+# not count as silent while this process stands still, and is asked again before it is given up.
+sub tick {
+    # Descriptors that were missing may be there again.
+    accept_from_now_on(1) if !$accepting && keys %streams < $setting{'max-streams'};
+    for my $listener (values %listeners) {
+        my $there = identity(lstat $listener->{path});
+        frame(CHANGED, 0, $listener->{type}) if $there ne $listener->{seen} && $there ne $listener->{identity};
+        $listener->{seen} = $there;
+    }
+    $unanswered = $quiet = 0 if $heard;
+    if (%streams || %jobs || length $out || ++$quiet >= $setting{'idle-ticks'}) {
+        finish(1) if $unanswered++ >= $setting{'max-unanswered'};
+        frame(PING, 0, '');
+        $quiet = 0;
+    }
+    $heard = 0;
+    return $now + $setting{'tick-ms'} / 1000;
+}
+
+# Whether a client has left. What it still writes is read: else an error would come before what it was told.
+sub has_left { my ($client) = @_; my $n; 1 while $n = sysread $client, my $dropped, READ_SIZE; defined $n || !again() }
+
+# Removes what is ours and ends. Clients are told so: between two lines, behind a greeting if they had none.
 sub finish {
     my ($status) = @_;
     remove_listener($_) for values %listeners;
     rmdir $_ for reverse @made_dirs;    # one that is in use by now stays
+    close STDOUT;
+    for my $stream (values %streams) {
+        my ($greeting, $refusal) = @{$stream->[WORDS]};
+        my $words = $stream->[LAST] eq '' ? $greeting . $refusal : $stream->[LAST] eq "\n" ? $refusal : '';
+        syswrite $stream->[HANDLE], $stream->[QUEUE] . $words;
+        shutdown $stream->[HANDLE], 1;
+    }
     my @pids = grep { /^\d+$/ } keys %jobs;
     kill 'TERM', map { -$_ } @pids;
-    for (1 .. 2 / TICK) { @pids = grep { waitpid($_, WNOHANG) == 0 } @pids or last; select undef, undef, undef, TICK }
+    for (1 .. ENDING / PAUSE) {
+        @pids = grep { waitpid($_, WNOHANG) == 0 } @pids;
+        delete @streams{grep { has_left($streams{$_}[HANDLE]) } keys %streams};
+        last if !@pids && !%streams;
+        select undef, undef, undef, PAUSE;
+    }
     kill 'KILL', map { -$_ } @pids;
     exit $status;
 }
 
 sub serve {
-    my $next_check = time + $watch_seconds;
-    my ($r, $w, $n, $rest, $left, $bits, $fd, $at, $read);
+    my $next_tick = tick();
+    my ($r, $w, $wait, $n, $rest, $clock, $left, $bits, $fd, $at, $read);
     until ($signal) {
         $r = length $out > OUT_HIGH ? $control : $readers;
         $w = $writers;
-        if (%jobs) { ($n, $rest) = select $r, $w, undef, TICK; $now += TICK - $rest }
-        else       { $n = select $r, $w, undef, $watch_seconds }
+        $wait = %jobs && $next_tick - $now > PAUSE ? PAUSE : $next_tick - $now;
+        ($n, $rest) = select $r, $w, undef, $wait;
+        # time() has whole seconds. Between them the time in select is counted, where the system tells it.
+        $now += $n ? $wait - $rest : $wait;
+        $now = $clock if $now < ($clock = time - 1);
         if (($left = $n) > 0) {
             if (vec $r, 0, 1) { host_readable(); $left-- }
             if ($left) {
@@ -470,12 +478,7 @@ sub serve {
             }
         }
         check_jobs() if %jobs || $n <= 0;
-        if ($n <= 0 || time >= $next_check) {
-            # Descriptors that were missing may be there again.
-            accept_from_now_on(1) if !$accepting && keys %streams < $max_streams;
-            check_paths();
-            $next_check = time + $watch_seconds;
-        }
+        $next_tick = tick() if $now >= $next_tick;
         flush() if length $out;
     }
     finish(128 + $signal);

@@ -1,35 +1,32 @@
-# The socket server for targets that have Python 3.6 or later; the modules of python3-minimal are enough: no json.
-# The loader of launch.ts runs this text with the settings in CONFIG and frames on stdin and stdout. It is one
-# text because it travels through a pipe; server.pl and main.ts behave the same. What is done in a target is
-# decided on the host: docs/protocol.md has the frames and the operations.
+# The socket server for targets that have Python 3.6 or later; the modules of python3-minimal are enough: no json. The
+# loader of launch.ts runs this text with the settings in CONFIG and frames on stdin and stdout. server.pl and main.ts
+# behave the same. What is done is decided on the host: docs/protocol.md has the frames and the operations.
 import errno, os, select, struct, sys, time
 import _signal, _socket  # signal and socket take longer to load than all the rest
 
 # Frame: uint32 length of what follows, uint8 type, uint32 stream, payload.
-VERSION, HEADER, LENGTH_MIN, LENGTH_MAX = 3, struct.Struct('>IBI'), 5, 1048576
+VERSION, HEADER, LENGTH_MIN, LENGTH_MAX = 4, struct.Struct('>IBI'), 5, 1048576
 DATA, OPEN, CLOSE, PUBKEY, READY, ERROR, WINDOW, EOF = 1, 2, 3, 4, 5, 6, 7, 8
-CALL, RESULT, CHANGED = 11, 12, 13
+PING, PONG, CALL, RESULT, CHANGED = 9, 10, 11, 12, 13
 # Bytes: credit at the start, and delivered before it is given back; read at once (a frame with them fills a
 # pipe); unsent for the host when clients are no longer read.
 CREDIT, GRANT, READ_SIZE, OUT_HIGH = 262144, 131072, 65527, 262144
 # Bytes kept for a program's stdin, of its output, and of a file or a listener's reply.
 KEYS_MAX, STDOUT_MAX, STDERR_MAX, REPLY_MAX = 67108864, 262144, 16384, 65536
-# Bytes of a socket's path, clients accepted in one turn at most, seconds between looks at jobs.
-PATH_MAX, ACCEPT_BATCH, TICK = 107 if sys.platform == 'linux' else 103, 64, 0.05
+# Bytes of a socket's path, clients accepted in one turn at most, seconds between looks at jobs, seconds for an end.
+PATH_MAX, ACCEPT_BATCH, PAUSE, ENDING = 107 if sys.platform == 'linux' else 103, 64, 0.05, 1
 READ, WRITE = select.POLLIN, select.POLLOUT  # epoll has the same numbers
 
-# A stream is one client connection. queue: bytes its socket has not taken yet. may_send: bytes the host lets us
-# send. may_get: bytes we let the host send. taken: bytes delivered, not yet granted back. ended: the client has
-# sent its last byte. deaf: the client takes no more bytes; what it wrote before is still read.
+# A stream is one client connection. queue: bytes its socket has not taken yet. may_send: bytes the host lets us send.
+# may_get: bytes we let it send. taken: bytes delivered, not yet granted back. ended: the client has sent its last
+# byte. deaf: it takes no more; what it wrote is still read. last: its last byte. words: what it is told at the end.
 class Stream:
-    def __init__(self, number, fd):
+    def __init__(self, number, fd, words):
         self.id, self.fd, self.queue, self.may_send, self.may_get = number, fd, bytearray(), CREDIT, CREDIT
-        self.taken, self.ended, self.deaf = 0, False, False
+        self.taken, self.ended, self.deaf, self.last, self.words = 0, False, False, None, words
 
 # All settings are numbers, which percent-encoding leaves as they are.
-setting = dict(line.split(b'=', 1) for line in CONFIG.split(b'\n') if b'=' in line)
-max_streams, watch_seconds = int(setting.get(b'max-streams', 4096)), int(setting.get(b'watch-ms', 2000)) / 1000
-
+setting = {name: int(number) for name, _, number in (line.partition(b'=') for line in CONFIG.split())}
 received, received_end = memoryview(bytearray(LENGTH_MAX + 5 * READ_SIZE)), 0  # bytes from the host not yet parsed
 out = bytearray()  # bytes for the host not yet written
 chunk = memoryview(bytearray(HEADER.size + READ_SIZE))  # a frame with bytes of a client
@@ -39,13 +36,12 @@ poller = select.epoll() if hasattr(select, 'epoll') else select.poll()
 on_read, on_write, watched = {}, {}, {}  # by descriptor: what is called for it, and the poller's events
 parked = set()  # streams that are not read while the host takes no more
 streams, listeners, jobs, made_dirs = {}, {}, {}, []
-last_id, accepting, accept_batch = 0, True, 1
+last_id, accepting = 0, True
 keys = bytearray()  # bytes for the stdin of the next program; None: too many came
+heard, unanswered, quiet = False, 0, 0  # bytes of the host in this tick, PINGs and ticks without any
 signal, umask = 0, os.umask(0o177)
 
 ## Frames to the host.
-def note(text): attempt(os.write, 2, text.encode('utf-8', 'replace') + b'\n')
-
 def frame(kind, number, payload=b''):
     out.extend(HEADER.pack(LENGTH_MIN + len(payload), kind, number))
     out.extend(payload)
@@ -90,8 +86,7 @@ def detach(fd):
 
 ## Streams.
 # One that the host closed is no longer in streams, and the host is not told of its end.
-def end_stream(stream, why=None):
-    if why: note('stream %d closed: %s' % (stream.id, why))
+def end_stream(stream):
     if streams.pop(stream.id, None): frame(CLOSE, stream.id)
     parked.discard(stream)
     detach(stream.fd)
@@ -110,19 +105,17 @@ def client_readable(stream):
     try: count = os.readv(stream.fd, (chunk_data if stream.may_send >= READ_SIZE else chunk_data[:stream.may_send],))
     except (BlockingIOError, InterruptedError): return
     except OSError: return end_stream(stream)
-    if not count: return nothing_read(stream)
+    if not count:
+        if stream.deaf: return end_stream(stream)
+        stream.ended = True
+        watch_read(stream.fd)
+        return frame(EOF, stream.id)
     HEADER.pack_into(chunk, 0, LENGTH_MIN + count, DATA, stream.id)
     # A large frame is not copied if the host takes it at once.
     sent = attempt(os.write, 1, chunk[:HEADER.size + count]) or 0 if count > 16384 and not out else 0
     out.extend(chunk[sent:HEADER.size + count])
     stream.may_send -= count
     if stream.may_send <= 0: watch_read(stream.fd)
-
-def nothing_read(stream):
-    if stream.deaf: return end_stream(stream)
-    stream.ended = True
-    watch_read(stream.fd)
-    frame(EOF, stream.id)
 
 def client_writable(stream):
     count = attempt(os.write, stream.fd, stream.queue)
@@ -140,17 +133,16 @@ Stream.reader, Stream.writer = client_readable, client_writable  # a method take
 
 ## Frames from the host.
 def host_readable():
-    global received_end
+    global received_end, heard
     try: count = os.readv(0, (received[received_end:],))
     except BlockingIOError: return
     except OSError: count = 0
     if not count: finish(0)
+    heard = True
     at, end = 0, received_end + count
     while end - at >= 4:
         length, kind, number = HEADER.unpack_from(received, at)
-        if not LENGTH_MIN <= length <= LENGTH_MAX:
-            fail('the bridge broke: the host announced a frame of %d bytes, and only %d to %d are possible. Start the'
-                 ' bridge again.' % (length, LENGTH_MIN, LENGTH_MAX))
+        if not LENGTH_MIN <= length <= LENGTH_MAX: fail('the host announced a frame of %d bytes' % length)
         if end - at < 4 + length: break
         payload = received[at + HEADER.size:at + 4 + length]
         if kind != DATA: host_sent(kind, number, bytes(payload))
@@ -169,13 +161,15 @@ def deliver(stream, data):
         watch_write(stream.fd, stream.writer)
     stream.taken += count
     stream.may_get -= size
-    if stream.may_get < 0: end_stream(stream, 'the host sent more than its credit')
+    if size: stream.last = data[-1]
+    if stream.may_get < 0: end_stream(stream)  # more than its credit
     elif stream.taken >= GRANT: grant(stream)
 
 def host_sent(kind, number, payload):
     global keys
     stream = streams.get(number)
-    if kind == CALL: call(number, payload)
+    if kind == CALL: settle(number, call, number, payload)
+    elif kind == PING: frame(PONG, 0)
     elif kind == PUBKEY and keys is not None:
         keys.extend(payload)
         if len(keys) > KEYS_MAX: keys = None
@@ -189,7 +183,6 @@ def host_sent(kind, number, payload):
 
 ## Files.
 def identity(stat): return b'%d:%d' % (stat.st_dev, stat.st_ino) if stat else b''
-
 def facts(stat):
     age = int(time.time()) - int(stat.st_ctime)
     return [b'%d' % fact for fact in (stat.st_dev, stat.st_ino, stat.st_mode, stat.st_uid, age)]
@@ -267,8 +260,8 @@ def run_program(number, seconds, *argv):
         try:
             os.setpgid(0, 0)  # it and what it runs end together
             os.umask(umask)
-            for name in ('SIGPIPE', 'SIGXFSZ', 'SIGTERM', 'SIGHUP', 'SIGINT', 'SIGCHLD'):
-                _signal.signal(getattr(_signal, name), _signal.SIG_DFL)
+            for name in 'PIPE XFSZ TERM HUP INT CHLD'.split():
+                _signal.signal(getattr(_signal, 'SIG' + name), _signal.SIG_DFL)
             os.environb[b'LC_ALL'] = b'C'
             for fd, stdio in ((in_r, 0), (out_w, 1), (err_w, 2)): os.dup2(fd, stdio)
             os.execv(program, argv)
@@ -276,9 +269,7 @@ def run_program(number, seconds, *argv):
     attempt(os.setpgid, pid, pid)
     for fd in (in_r, out_w, err_w): os.close(fd)
     def check(job, is_late):
-        if is_late:
-            attempt(os.killpg, pid, _signal.SIGKILL)
-            failed('ETIMEDOUT')
+        if is_late: attempt(os.killpg, pid, _signal.SIGKILL) or failed('ETIMEDOUT')
         if job['open'] or job['status'] is None: return None
         number, status = job['status'] & 127, job['status'] >> 8
         return [b'%d' % (128 + number if number else status), job['texts'][0], job['texts'][1][-STDERR_MAX:]]
@@ -312,7 +303,7 @@ def place(temporary, path, expected):
     os.rename(temporary, path)
 
 # The socket has its mode before it has its path.
-def bind_socket(number, kind, path, temporary, expected, backlog):
+def bind_socket(number, kind, path, temporary, expected, backlog, *words):
     if len(path) > PATH_MAX or len(temporary) > PATH_MAX: failed('ENAMETOOLONG')
     handle = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     handle.setblocking(False)
@@ -326,23 +317,16 @@ def bind_socket(number, kind, path, temporary, expected, backlog):
         attempt(os.unlink, temporary)
         raise
     old, there = listeners.get(kind), identity(stat)
-    listeners[kind] = {'type': kind, 'path': path, 'handle': handle, 'identity': there, 'seen': there}
+    listeners[kind] = {'type': kind, 'path': path, 'handle': handle, 'identity': there, 'seen': there, 'words': words}
     accept_from_now_on(accepting)
-    if old:
-        accept_clients(old, True)
-        remove_listener(old)
+    if old: remove_listener(old)
     return []
 
+# The clients that had connected before are accepted.
 def remove_listener(listener):
     if identity(attempt(os.lstat, listener['path'])) == listener['identity']: attempt(os.unlink, listener['path'])
+    accept_clients(listener, True)
     detach(listener['handle'].detach())
-
-# Tells the host of something else at a socket's path, once for each thing that appears there.
-def check_paths():
-    for listener in listeners.values():
-        there = identity(attempt(os.lstat, listener['path']))
-        if there not in (listener['seen'], listener['identity']): frame(CHANGED, 0, listener['type'])
-        listener['seen'] = there
 
 def accept_from_now_on(on):
     global accepting
@@ -350,27 +334,23 @@ def accept_from_now_on(on):
     for listener in listeners.values():
         watch_read(listener['handle'].fileno(), on and (lambda each=listener: accept_clients(each)))
 
-# Usually one client comes at a time, and asking for a second costs a call that fails: so more are asked for
-# only while they do come. A socket that is about to be closed is emptied.
+# In one turn no more clients than leave a turn to the others; all of a socket that is about to be closed.
 def accept_clients(listener, is_closing=False):
-    global last_id, accept_batch
-    left = accept_batch
+    global last_id
+    left = ACCEPT_BATCH
     while is_closing or left > 0:
         left -= 1
-        if not is_closing and len(streams) >= max_streams: return accept_from_now_on(False)
-        try:
-            fd = listener['handle']._accept()[0]
+        if not is_closing and len(streams) >= setting[b'max-streams']: return accept_from_now_on(False)
+        try: fd = listener['handle']._accept()[0]
         except OSError as error:
             if error.errno in (errno.EINTR, errno.ECONNABORTED): continue
-            accept_batch = 1
             # Without descriptors the clients wait in the backlog, until a stream ends.
             return error.errno in (errno.EMFILE, errno.ENFILE) and accept_from_now_on(False)
         os.set_blocking(fd, False)
         last_id += 1
-        stream = streams[last_id] = Stream(last_id, fd)
+        stream = streams[last_id] = Stream(last_id, fd, listener['words'])
         watch_read(fd, stream.reader)
         frame(OPEN, last_id, listener['type'])
-    accept_batch = min(2 * accept_batch, ACCEPT_BATCH)
 
 ## Operations: each returns the fields of its result, or raises an OSError, or returns None if its job answers later.
 # Their arguments: a number, text without a zero byte (a path), any bytes.
@@ -387,7 +367,7 @@ OPERATIONS = {
     b'mkdir': ('t', make_directory),
     b'chmod': ('tn', lambda number, path, mode: os.chmod(path, int(mode)) or []),
     b'ask': ('tnnnb', ask_listener),
-    b'bind': ('bttbn', bind_socket),
+    b'bind': ('bttbnbb', bind_socket),
     b'release': ('b', lambda number, kind: [] if kind not in listeners else remove_listener(listeners.pop(kind)) or []),
 }
 
@@ -397,38 +377,31 @@ def call(number, payload):
         size = int.from_bytes(payload[at:at + 4], 'big')
         fields.append(payload[at + 4:at + 4 + size])
         at += 4 + size
-    if at != len(payload) or not fields: return refuse(number, errno.EINVAL)
+    if at != len(payload) or not fields: failed('EINVAL')
     name, arguments = fields[0], fields[1:]
-    if name not in OPERATIONS: return refuse(number, errno.ENOSYS)
+    if name not in OPERATIONS: failed('ENOSYS')
     letters, operation = OPERATIONS[name]
     if name == b'run': letters += 't' * (len(arguments) - 2)
-    if len(arguments) != len(letters) or not all(map(fits, letters, arguments)):
-        return refuse(number, errno.EINVAL)
-    settle(number, operation, number, *arguments)
+    if len(arguments) != len(letters) or not all(map(fits, letters, arguments)): failed('EINVAL')
+    return operation(number, *arguments)
 
 # Sends the result unless it comes later.
 def settle(number, operation, *arguments):
-    try: result = operation(*arguments)
-    except OSError as error: refuse(number, error.errno)
-    else:
+    try:
+        result = operation(*arguments)
         if result is None: return False
-        answer(number, b'ok', *result)
+        fields = [b'ok', *result]
+        if sum(map(len, fields)) + 4 * len(fields) > LENGTH_MAX - LENGTH_MIN: failed('EMSGSIZE')
+    except OSError as error:
+        fields = [errno.errorcode.get(error.errno, 'EIO').encode(), os.strerror(error.errno).encode()]
+    frame(RESULT, number, b''.join(struct.pack('>I', len(field)) + field for field in fields))
     return True
-
-def answer(number, *fields):
-    payload = b''.join(struct.pack('>I', len(field)) + field for field in fields)
-    if len(payload) > LENGTH_MAX - LENGTH_MIN: return refuse(number, errno.EMSGSIZE)
-    frame(RESULT, number, payload)
-
-def refuse(number, error): answer(number, errno.errorcode.get(error, 'EIO').encode(), os.strerror(error).encode())
 def failed(name): raise OSError(getattr(errno, name), name)
 
 ## Start and end.
 def ready():
-    spoken = setting.get(b'protocol', b'none').decode()
-    if spoken != str(VERSION):
-        fail("can't start the bridge: the host speaks version %s of the protocol, and the socket server version %d."
-             ' Install one version of GPG Bridge.' % (spoken, VERSION))
+    spoken = setting[b'protocol']
+    if spoken != VERSION: fail('the host speaks version %d, this server %d' % (spoken, VERSION))
     home = os.path.expanduser(b'~')
     home = b'/' if home == b'~' else home
     try: home = home.decode()
@@ -440,35 +413,64 @@ def ready():
     frame(READY, 0, ('{"version":%d,"runtime":"python","system":"%s","uid":%d,"home":"%s"%s}' % (
         VERSION, system, os.geteuid(), home, boot)).encode())
 
-# Removes what is ours and ends.
+# What is done from time to time; returns when the next time is. The host is told of something else at a socket's path,
+# once for each thing that appears there, and asked whether it is there. Ticks are counted, not seconds: the host does
+# not count as silent while this process stands still, and is asked again before it is given up.
+def tick():
+    global heard, unanswered, quiet
+    # Descriptors that were missing may be there again.
+    if not accepting and len(streams) < setting[b'max-streams']: accept_from_now_on(True)
+    for listener in listeners.values():
+        there = identity(attempt(os.lstat, listener['path']))
+        if there not in (listener['seen'], listener['identity']): frame(CHANGED, 0, listener['type'])
+        listener['seen'] = there
+    unanswered, quiet = (0, 0) if heard else (unanswered, quiet + 1)
+    if streams or jobs or out or quiet >= setting[b'idle-ticks']:
+        if unanswered >= setting[b'max-unanswered']: finish(1)
+        frame(PING, 0)
+        unanswered, quiet = unanswered + 1, 0
+    heard = False
+    return time.monotonic() + setting[b'tick-ms'] / 1000
+
+# Whether a client has left. What it still writes is read: else an error would come before what it was told.
+def has_left(fd):
+    piece = True
+    while piece: piece = attempt(os.read, fd, READ_SIZE)
+    return piece is not None
+
+# Removes what is ours and ends. Clients are told so: between two lines, behind a greeting if they had none.
 def finish(status):
     for listener in listeners.values(): remove_listener(listener)
     for directory in reversed(made_dirs): attempt(os.rmdir, directory)  # one that is in use by now stays
+    os.close(1)
+    for stream in streams.values():
+        words = stream.words if stream.last is None else stream.words[1:] if stream.last == 10 else ()
+        attempt(os.write, stream.fd, stream.queue + b''.join(words))
+    clients = [_socket.socket(fileno=stream.fd) for stream in streams.values()]
+    for client in clients: attempt(client.shutdown, _socket.SHUT_WR)
     pids = [key for key in jobs if type(key) is int]
     for pid in pids: attempt(os.killpg, pid, _signal.SIGTERM)
-    for _ in range(int(2 / TICK)):
+    for _ in range(int(ENDING / PAUSE)):
         pids = [pid for pid in pids if attempt(os.waitpid, pid, os.WNOHANG) == (0, 0)]
-        if pids: time.sleep(TICK)
+        clients = [client for client in clients if not has_left(client.fileno())]
+        if not pids and not clients: break
+        time.sleep(PAUSE)
     for pid in pids: attempt(os.killpg, pid, _signal.SIGKILL)
     os._exit(status)
 
 def serve():
-    monotonic, poll = time.monotonic, poller.poll
-    next_check = monotonic() + watch_seconds
+    next_tick = tick()
     unit = 1 if hasattr(select, 'epoll') else 1000  # epoll counts in seconds, poll in milliseconds
     while not signal:
-        happened = poll((TICK if jobs else watch_seconds) * unit)
+        wait = max(0, next_tick - time.monotonic())
+        happened = poller.poll((min(wait, PAUSE) if jobs else wait) * unit)
         for fd, events in happened:
             # An earlier event of the same turn may have changed what is watched. An error or the other's end
             # (neither READ nor WRITE) counts as both.
             if events & ~READ and on_write.get(fd): on_write[fd]()
             if events & ~WRITE and on_read.get(fd): on_read[fd]()
         if jobs or not happened: check_jobs()
-        if not happened or monotonic() >= next_check:
-            # Descriptors that were missing may be there again.
-            if not accepting and len(streams) < max_streams: accept_from_now_on(True)
-            check_paths()
-            next_check = monotonic() + watch_seconds
+        if time.monotonic() >= next_tick: next_tick = tick()
         if out: flush()
     finish(128 + signal)
 
@@ -488,5 +490,5 @@ try:
     flush()
     serve()
 except Exception as error:
-    note('the socket server failed: %r' % error)
+    attempt(os.write, 2, ('the socket server failed: %r\n' % error).encode('utf-8', 'replace'))
     finish(1)

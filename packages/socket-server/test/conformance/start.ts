@@ -31,7 +31,7 @@ export function startCases(runtime: Runtime): void {
     const server = await target.serve({ gpg: true, ssh: true });
     const ready = await server.ready();
     const gpgSocket = await target.gpgSocket();
-    expect(ready.version).toBe(3);
+    expect(ready.version).toBe(4);
     expect(ready.runtime).toBe(runtime);
     expect(ready.system).toBe(process.platform);
     expect(ready.uid).toBe(process.getuid?.());
@@ -225,7 +225,7 @@ export function startCases(runtime: Runtime): void {
   it('refuses a host of another version, and says which', async () => {
     const target = await Target.create(runtime);
     const server = await target.serve({ protocol: 2 });
-    expect((await server.next(ERROR)).payload.toString()).toMatch(/version 2.* 3/);
+    expect((await server.next(ERROR)).payload.toString()).toMatch(/version 2.* 4/);
     expect(await server.exited).toBe(1);
   });
 

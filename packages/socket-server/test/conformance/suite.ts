@@ -1,7 +1,9 @@
 import { requireRuntime } from '@gpg-bridge/test-support/requirements';
 import { describe } from 'vitest';
 import type { Runtime } from '../../src/launch/launch.ts';
+import { endCases } from './end.ts';
 import { flowCases } from './flow.ts';
+import { heartbeatCases } from './heartbeat.ts';
 import { placeCases } from './place.ts';
 import { startCases } from './start.ts';
 import { streamCases } from './streams.ts';
@@ -12,6 +14,8 @@ export function conformance(runtime: Runtime): void {
     describe('start and end', () => startCases(runtime));
     describe('streams', () => streamCases(runtime));
     describe('flow', () => flowCases(runtime));
+    describe('heartbeat', () => heartbeatCases(runtime));
+    describe('the end of a session', () => endCases(runtime));
     describe('place', () => placeCases(runtime));
   });
 }

@@ -82,7 +82,7 @@ export class Target {
     const server = await RunningServer.start({
       runtime: this.runtime,
       env: this.env,
-      setup: { probeMs: 1_000, watchMs: 100, ...setup },
+      setup: { probeMs: 1_000, tickMs: 100, maxUnanswered: 100, ...setup },
       ...options,
     });
     this.#servers.push(server);
