@@ -61,7 +61,7 @@ class Server {
     });
     this.child.stdout.on('data', (chunk) => this.#read(chunk));
     this.child.stdin.write(
-      tools.serverPayload(runtime, { protocol: tools.PROTOCOL_VERSION, watchMs: 50 }, source),
+      tools.serverPayload(runtime, { ...tools.SERVER_CONFIG, tickMs: 50, maxUnanswered: 1_000 }, source),
     );
   }
 
@@ -169,7 +169,8 @@ function operation(random, directory) {
   if (name === 'bind' && random.oneIn(2)) {
     const socket = random.below(4);
     const type = random.pick(['gpg-agent', 'ssh-agent']);
-    return [name, type, `${directory}/s${socket}`, `${directory}/t${socket}${random.below(1_000)}`, '', '16'];
+    const temporary = `${directory}/t${socket}${random.below(1_000)}`;
+    return [name, type, `${directory}/s${socket}`, temporary, '', '16', 'OK\n', random.pick(['', 'ERR 1\n'])];
   }
   if (name === 'ask' && random.oneIn(2))
     return [name, `${directory}/s${random.below(4)}`, '50', '1', '1', random.bytes(random.below(30))];

@@ -10,7 +10,7 @@ const frame = (type: number, stream: number, payload: string | Buffer = '') => {
   bytes.writeUInt32BE(stream, 5);
   return Buffer.concat([bytes, body]);
 };
-const READY = frame(5, 0, '{"version":3,"runtime":"perl","system":"linux","uid":0,"home":"/h"}');
+const READY = frame(5, 0, '{"version":4,"runtime":"perl","system":"linux","uid":0,"home":"/h"}');
 const MAX_HELD = 1_024;
 const MAX_STREAMS = 16;
 /** How a bridge may break. */

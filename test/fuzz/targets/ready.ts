@@ -9,7 +9,7 @@ import { isHarmless } from './harmless.ts';
 export const ready: FuzzTarget = {
   name: 'ready',
   seeds: [
-    '{"version":3,"runtime":"perl","system":"linux","uid":0,"home":"/h","boot":"x"}',
+    '{"version":4,"runtime":"perl","system":"linux","uid":0,"home":"/h","boot":"x"}',
     'motd\nGPG-BRIDGE 1 perl\n\x00\x00',
     '{"version":1e999,"runtime":["\\u001b"],"home":"/\\u009b"}',
   ],
