@@ -3,12 +3,12 @@ import { readdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
+import { readUseRecord } from '@gpg-bridge/core/host/use-record-file';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { talk } from '@gpg-bridge/test-support/talk';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { readUseRecord } from '../../packages/cli/src/daemon/use-record-file.ts';
 
 async function personWithBridge() {
   const person = await Person.create();

@@ -44,7 +44,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
       ['grant-store', 'remote-authority'],
       ['confirmed-settings'],
       ['consent'],
-      ['agent-service', 'choose-keys', 'consent-dialogs', 'waiting-notice'],
+      ['agent-service', 'choose-keys', 'consent-dialogs', 'use-records', 'waiting-notice'],
       ['menu'],
       ['wiring'],
       ['extension'],

@@ -8,6 +8,7 @@ import { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
 import { findProgram, type GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
+import { PromptPace } from '@gpg-bridge/core/host/prompt-pace';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import {
   type CheckPurpose,
@@ -32,6 +33,7 @@ import { consentDialogs } from './consent-dialogs.ts';
 import { GrantStore } from './grant-store.ts';
 import { HostMenu } from './menu.ts';
 import { WindowRemote } from './remote-authority.ts';
+import { UseRecords } from './use-records.ts';
 import { showWaitingNotice } from './waiting-notice.ts';
 
 const SETTINGS = 'gpgBridgeAgent';
@@ -60,6 +62,8 @@ export function wireAgent(vs: VsCode, context: Context): void {
     confirm: (name, value) => dialogs.confirmSetting(name, value),
   });
   const operations = new RecentOperations();
+  const records = new UseRecords(context.globalStorageUri.fsPath);
+  const use = { pace: new PromptPace(), record: records.forRemote(() => remote()?.authority ?? '') };
   const gnupg = (): GnupgOptions => ({ gpgBinDir: settings.gpgBinDir() });
   const names = new KeyNames(async () => listHostKeys(gnupg()));
   const consent = new Consent({ store, dialogs, settings, onChanged: () => changed() });
@@ -72,6 +76,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
       new AgentProxy({
         ...options,
         logCallback: log,
+        use,
         onOperation: (_sessionId, operation) => {
           logOperation(operation, log);
           if (!operations.add(operation) || setting<unknown>('notifyOnUse', false) !== true) return;
@@ -156,6 +161,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
     }),
     { dispose: () => clearTimeout(nextEnd) },
     { dispose: () => service.end() },
+    records,
   );
   waitForEnd();
   showStopped();

@@ -2,6 +2,7 @@ import { closeSync, fstatSync, readSync, watch } from 'node:fs';
 import { dirname } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import { openPlainFile } from '@gpg-bridge/core/fs/plain-file';
+import { type RecordedLine, readUseRecord } from '@gpg-bridge/core/host/use-record-file';
 import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import { type LogLine, olderPart } from '../daemon/log-file.ts';
 import {
@@ -12,7 +13,6 @@ import {
   stateDirectory,
   useRecordPath,
 } from '../daemon/state-dir.ts';
-import { type RecordedLine, readUseRecord } from '../daemon/use-record-file.ts';
 import { Manager } from '../manager/manager.ts';
 import { shortKey } from '../terminal/format.ts';
 import { styles } from '../terminal/style.ts';

@@ -3,13 +3,13 @@ import type { GpgGrant } from '@gpg-bridge/core/host/gpg-grant';
 import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import type { KeyUseRecord } from '@gpg-bridge/core/host/key-use-record';
 import { PromptPace } from '@gpg-bridge/core/host/prompt-pace';
+import { UseRecordFile } from '@gpg-bridge/core/host/use-record-file';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { spanSeconds } from '@gpg-bridge/core/text/time-span';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { Lifetime, type LifetimeOptions } from './lifetime.ts';
 import { currentPause, pausedError } from './pause.ts';
 import { type BridgeFiles, ensureStateDirectory, recordDirectory, useRecordPath } from './state-dir.ts';
-import { UseRecordFile } from './use-record-file.ts';
 
 /** What the uses of a bridge's keys depend on. */
 export interface KeyUsesOptions extends Pick<LifetimeOptions, 'lastUse' | 'end'> {

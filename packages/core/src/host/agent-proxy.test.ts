@@ -4,6 +4,8 @@ import { expectNoSecret } from '@gpg-bridge/test-support/secrets';
 import { describe, expect, it } from 'vitest';
 import type { Operation } from '../assuan/operation.ts';
 import { AgentProxy, type AgentProxyConfig } from './agent-proxy.ts';
+import type { KeyUse } from './key-use-record.ts';
+import { PromptPace } from './prompt-pace.ts';
 
 async function setUp(agentOptions: ScriptedAgentOptions = {}, config: AgentProxyConfig = {}) {
   const agent = await ScriptedAgent.start({ answer: () => 'OK\n', ...agentOptions });
@@ -14,6 +16,83 @@ async function setUp(agentOptions: ScriptedAgentOptions = {}, config: AgentProxy
     proxy: new AgentProxy({ logCallback: book.log, ...config }, { connect: agent.connect }),
   };
 }
+
+/** A record that says in which order things happened. */
+function recorded(agent: { received: string }) {
+  const events: string[] = [];
+  const record = {
+    begin({ command, key }: KeyUse) {
+      events.push(`${command} ${key} begins, agent has ${agent.received.includes(command)}`);
+      return { finish: (outcome: string) => void events.push(outcome) };
+    },
+  };
+  return { events, use: { pace: new PromptPace(), record } };
+}
+
+describe('a use of a private key through an AgentProxy', () => {
+  const GRIP = 'A'.repeat(40);
+
+  it('is on record before the agent gets it and before its answer leaves', async () => {
+    const agent = await ScriptedAgent.start({ answer: (line) => (line[0] === '#' ? undefined : 'OK\n') });
+    const { events, use } = recorded(agent);
+    const proxy = new AgentProxy({ use }, { connect: agent.connect });
+    const { sessionId } = await proxy.connectAgent();
+    await proxy.sendCommands(sessionId, `sigkey ${GRIP}\n`);
+    await proxy.sendCommands(sessionId, '# comment\npksign\n').then(() => events.push('answered'));
+    expect(events).toEqual([`PKSIGN ${GRIP} begins, agent has false`, 'ok', 'answered']);
+    await proxy.stop();
+  });
+
+  it('is not carried out if it can not be recorded, and everything else is', async () => {
+    const agent = await ScriptedAgent.start({ answer: () => 'OK\n' });
+    const record = {
+      begin() {
+        throw new Error('the disk is full');
+      },
+    };
+    const proxy = new AgentProxy({ use: { pace: new PromptPace(), record } }, { connect: agent.connect });
+    const { sessionId } = await proxy.connectAgent();
+    const { response } = await proxy.sendCommands(sessionId, 'PKSIGN\n');
+    expect(response).toMatch(/^ERR \d+ .*the disk is full.*\n$/);
+    expect(await proxy.sendCommands(sessionId, 'NOP\n')).toEqual({ response: 'OK\n' });
+    expect(agent.received).toBe('NOP\n');
+    await proxy.stop();
+  });
+
+  it('waits while another one of the remote waits for a person, and ends with its session', async () => {
+    const agent = await ScriptedAgent.start({ answer: (line) => (line === 'PKSIGN' ? undefined : 'OK\n') });
+    const { events, use } = recorded(agent);
+    const turn = new PromptPace({ maxAtOnce: 1 });
+    const proxy = new AgentProxy({ use: { ...use, pace: turn } }, { connect: agent.connect });
+    const [first, second] = await Promise.all([proxy.connectAgent(), proxy.connectAgent()]);
+    const waiting = proxy.sendCommands(first.sessionId, 'PKSIGN\n').catch((error) => error.code);
+    await agent.hasRead('PKSIGN\n');
+    const next = proxy.sendCommands(second.sessionId, 'PKDECRYPT\n');
+    expect(turn.waiting).toBe(1);
+    expect(agent.received).not.toContain('PKDECRYPT');
+    await proxy.disconnectAgent(first.sessionId);
+    expect(await waiting).toBe('SESSION_ENDED');
+    expect(await next).toEqual({ response: 'OK\n' });
+    expect(events).toEqual([
+      'PKSIGN undefined begins, agent has false',
+      'closed',
+      'PKDECRYPT undefined begins, agent has false',
+      'ok',
+    ]);
+    await proxy.stop();
+  });
+
+  it('can not be had by a line that is cut, or a passphrase asked for', async () => {
+    const { agent, proxy } = await setUp();
+    const { sessionId } = await proxy.connectAgent();
+    const block = `PKSIGN\n${'x'.repeat(1_002)}`;
+    await expect(proxy.sendCommands(sessionId, block)).rejects.toMatchObject({ code: 'BLOCK_INCOMPLETE' });
+    const { response } = await proxy.sendCommands(sessionId, 'GET_PASSPHRASE X X X X\n');
+    expect(response).toBe('ERR 67109115 Forbidden <GPG Agent>\n');
+    expect(agent.received).toBe('');
+    await proxy.stop();
+  });
+});
 
 describe('AgentProxy', () => {
   it('gives every session an id, the greeting, and its own conversation', async () => {

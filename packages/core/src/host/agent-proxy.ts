@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { AssuanObserver } from '../assuan/observer.ts';
 import type { Operation } from '../assuan/operation.ts';
 import { BridgeError } from '../errors.ts';
 import type { KeyFilter } from '../gnupg/key-filter.ts';
@@ -7,6 +6,8 @@ import { type LogCallback, noLog } from '../log.ts';
 import { AgentSession } from './agent-session.ts';
 import type { AgentConnection } from './connect.ts';
 import { HostGpgAgent, type HostGpgAgentOptions } from './gpg-agent.ts';
+import { type TargetUse, unrecordedUse } from './key-use-attempt.ts';
+import { KeyUseRules } from './key-use-rules.ts';
 import { type OpenAgent, openAgent } from './open-agent.ts';
 import { exportPublicKeys } from './public-keys.ts';
 
@@ -19,6 +20,8 @@ export interface AgentProxyConfig extends Omit<HostGpgAgentOptions, 'log'> {
   maxResponseBytes?: number;
   /** How long a BYE may stay unanswered; 5 s unless said. */
   byeTimeoutMs?: number;
+  /** What the remote may use keys for, and where that is recorded; everything, and nowhere, if not given. */
+  use?: TargetUse;
   /** Told of every finished command: its word, key, outcome and duration; never of payload. */
   onOperation?: (sessionId: string, operation: Operation) => void;
 }
@@ -41,10 +44,12 @@ export class AgentProxy {
   readonly #log: LogCallback;
   readonly #openAgent: OpenAgent;
   readonly #sessions = new Map<string, AgentSession>();
+  readonly #use: TargetUse;
 
   constructor(config: AgentProxyConfig = {}, deps: AgentProxyDeps = {}) {
     this.#config = config;
     this.#log = config.logCallback ?? noLog;
+    this.#use = config.use ?? unrecordedUse();
     const agent = new HostGpgAgent({ ...config, log: this.#log });
     const { connect } = deps;
     const { greetingTimeoutMs } = config;
@@ -69,7 +74,11 @@ export class AgentProxy {
       openAgent: this.#openAgent,
       byeTimeoutMs: this.#config.byeTimeoutMs ?? BYE_TIMEOUT_MS,
       maxResponseBytes: this.#config.maxResponseBytes ?? MAX_RESPONSE_BYTES,
-      observer: this.#observerFor(sessionId),
+      rules: new KeyUseRules(
+        this.#use,
+        (operation) => this.#config.onOperation?.(sessionId, operation),
+        sessionId,
+      ),
       log: this.#log,
       onEnded: () => {
         this.#sessions.delete(sessionId);
@@ -102,11 +111,6 @@ export class AgentProxy {
   /** Ends every session. */
   async stop(): Promise<void> {
     await Promise.all([...this.#sessions.values()].map((session) => session.close()));
-  }
-
-  #observerFor(sessionId: string): AssuanObserver | undefined {
-    const { onOperation } = this.#config;
-    return onOperation && new AssuanObserver((operation) => onOperation(sessionId, operation));
   }
 
   #session(sessionId: string): AgentSession {

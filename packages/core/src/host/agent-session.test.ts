@@ -32,7 +32,7 @@ function createSession(connect: Connect, { greetingTimeoutMs = LONG_MS, ...optio
     openAgent: (outcome, signal) => openOnce(connect, outcome, { greetingTimeoutMs, signal }),
     byeTimeoutMs: LONG_MS,
     maxResponseBytes: 1024 * 1024,
-    observer: undefined,
+    rules: { finished: () => undefined },
     log: book.log,
     onEnded: () => {
       ended += 1;

@@ -1,11 +1,12 @@
 import type { Socket } from 'node:net';
 import { type Block, type BlockKind, BlockScanner, CUT_LINE_BYTES } from '../assuan/block-scanner.ts';
-import type { AssuanObserver } from '../assuan/observer.ts';
+import { CommandGate, type GateRules } from '../assuan/command-gate.ts';
 import { isOneBlock } from '../assuan/one-block.ts';
 import { BYE_ANSWER } from '../assuan/unavailable-agent.ts';
 import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
 import { takeViews } from '../io/view-source.ts';
-import { writeText } from '../io/write-text.ts';
+import { writeNow } from '../io/write-now.ts';
+import { inPieces, type TextTaken } from '../io/write-text.ts';
 import type { LogCallback } from '../log.ts';
 import { AGENT_TABLE, type AgentEvent, type AgentState } from '../machine/agent-table.ts';
 import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
@@ -38,7 +39,8 @@ export interface AgentSessionOptions {
   /** How long a BYE may stay unanswered before the socket is ended without it. */
   byeTimeoutMs: number;
   maxResponseBytes: number;
-  observer: AssuanObserver | undefined;
+  /** What decides about its commands, and is told of them. */
+  rules: GateRules;
   log: LogCallback;
   /** Called once the session is over, before anybody who waits on it is told. */
   onEnded(): void;
@@ -55,6 +57,7 @@ export class AgentSession {
   readonly machine = new StateMachine<AgentState, AgentEvent, Payloads>(AGENT_TABLE, 'DISCONNECTED');
   readonly #options: AgentSessionOptions;
   readonly #scanner: BlockScanner;
+  readonly #gate: CommandGate;
   readonly #end: SessionEnd;
   readonly #opening = new AbortController();
   #socket: Socket | undefined;
@@ -62,10 +65,20 @@ export class AgentSession {
   /** What the client may send next. */
   #expected: 'command' | 'inquiry' = 'command';
   #byeTimer: NodeJS.Timeout | undefined;
+  /** The rest of a block, which goes on when the agent's socket has taken what it was given. */
+  #next: TextTaken | undefined;
+  #isReceiving = false;
 
   constructor(options: AgentSessionOptions) {
     this.#options = options;
     this.#scanner = new BlockScanner({ maxBlock: options.maxResponseBytes });
+    this.#gate = new CommandGate(options.rules, {
+      toAgent: (bytes) => this.#toAgent(bytes),
+      toClient: (bytes) => this.#answered(bytes),
+      endAgent: () => {},
+      resume: () => {},
+      broken: (error) => this.#end.fail(error),
+    });
     this.#end = new SessionEnd(this.machine, {
       steps: [
         () => clearTimeout(this.#byeTimer),
@@ -75,7 +88,7 @@ export class AgentSession {
         () => this.#socket?.on('error', () => {}),
         () => this.#socket?.destroy(),
         () => this.#scanner.clear(),
-        () => options.observer?.end(),
+        () => this.#gate.end(),
         () => options.onEnded(),
       ],
       ended: (failure) => {
@@ -106,12 +119,13 @@ export class AgentSession {
       this.#end.fail(error);
       return Promise.reject(error);
     }
+    const isCut = this.#expected === 'inquiry' && isCutInquiry(block);
     // Without the end of the line the agent would wait for it, and the caller for the agent, for ever.
-    if (!block.endsWith('\n') && !isCut(block)) {
+    if (!block.endsWith('\n') && !isCut) {
       return Promise.reject(incompleteBlock('it does not end in a line feed'));
     }
     // With several commands in one block it would not be known which of them is being answered.
-    if (!isCut(block) && !isOneBlock(block, this.#expected)) {
+    if (!isCut && !isOneBlock(block, this.#expected)) {
       return Promise.reject(incompleteBlock(`it is not one ${this.#expected}`));
     }
     return this.#owe('response', isBye(block), () => this.machine.dispatch('CLIENT_DATA_RECEIVED', block));
@@ -148,31 +162,59 @@ export class AgentSession {
   #attach({ socket, greeting }: OpenedAgent): void {
     this.#socket = socket;
     let cause: Error | undefined;
-    takeViews(socket, (view) => this.#received(Buffer.from(view)));
+    takeViews(socket, (view) => this.#received(view));
     socket.on('error', (error) => {
       cause = error; // `close` follows, and decides
     });
     socket.on('close', (hadError) => this.#end.socketClosed(hadError, () => agentClosed(cause)));
     // A nonce, if there is one, has been written: nothing is left to say before the greeting.
-    this.#options.observer?.fromAgent(greeting);
-    this.#scanner.push(greeting);
+    this.#isReceiving = true;
+    this.#gate.fromAgent(greeting);
+    this.#isReceiving = false;
     this.machine.dispatch('CLIENT_DATA_RECEIVED', '');
   }
 
+  /** Gives the block to the gate, which gives it to the agent when the rules allow it. */
   #write(text: string): void {
-    const socket = this.#socket;
-    if (!socket) return;
-    const observer = this.#owed?.kind === 'response' ? this.#options.observer : undefined;
-    const written = (error?: Error | null): void => {
+    const take = (piece: Buffer, next: TextTaken): boolean => {
+      this.#next = next;
+      try {
+        this.#gate.fromClient(piece);
+      } catch (error) {
+        this.#end.fail(toBridgeError(error, "can't send to the gpg-agent"));
+      }
+      const isTaken = this.#next !== undefined;
+      this.#next = undefined;
+      return isTaken;
+    };
+    inPieces(text, take, (error) => {
       if (!error && this.machine.accepts('AGENT_WRITE_OK'))
         this.machine.dispatch('AGENT_WRITE_OK', undefined);
-    };
-    writeText(socket, text, written, observer && ((piece) => observer.fromClient(piece)));
+    });
   }
 
+  #toAgent(bytes: Buffer): void {
+    const next = this.#next;
+    // Written in several parts, the last of them tells when there is room again.
+    if (!this.#socket || writeNow(this.#socket, bytes, next)) return;
+    this.#next = undefined;
+  }
+
+  /** Bytes of the agent; what the gate passes of them is looked at as a whole. */
   #received(chunk: Buffer): void {
-    this.#options.observer?.fromAgent(chunk);
-    this.#scanner.push(chunk);
+    this.#isReceiving = true;
+    this.#gate.fromAgent(chunk);
+    this.#isReceiving = false;
+    this.#look();
+  }
+
+  /** What the client gets: of the agent, or of the rules. */
+  #answered(bytes: Buffer): void {
+    this.#scanner.push(Buffer.from(bytes));
+    if (!this.#isReceiving) this.#look();
+  }
+
+  #look(): void {
     // Bytes that come during a write are scanned after it. In READY nothing is owed, so there they are an error.
     if (this.machine.accepts('AGENT_DATA_CHUNK')) this.machine.dispatch('AGENT_DATA_CHUNK', undefined);
     else if (this.machine.state === 'READY' || this.#scanner.buffered > this.#options.maxResponseBytes)
@@ -226,9 +268,12 @@ function agentClosed(cause?: Error): BridgeError {
   });
 }
 
-/** Whether a block ends where the agent cuts a line that is too long: it answers that without an end of line. */
-function isCut(block: string): boolean {
-  return block.length - (block.lastIndexOf('\n') + 1) >= CUT_LINE_BYTES;
+/** Whether a block is the data of an inquiry up to where the agent cuts a line that is too long, and nothing else. */
+function isCutInquiry(block: string): boolean {
+  const lastLine = block.lastIndexOf('\n') + 1;
+  return (
+    block.length - lastLine === CUT_LINE_BYTES && isOneBlock(`${block.slice(0, lastLine)}END\n`, 'inquiry')
+  );
 }
 
 /** Whether the last line of a block is a BYE; comments may stand before it. */

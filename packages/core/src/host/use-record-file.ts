@@ -1,8 +1,8 @@
 import { closeSync, fstatSync, ftruncateSync, renameSync, rmSync, writeFileSync, writeSync } from 'node:fs';
-import { BridgeError } from '@gpg-bridge/core/errors';
-import { openPlainFile, readPlainFile } from '@gpg-bridge/core/fs/plain-file';
-import type { KeyUse, KeyUseRecord, RecordedUse } from '@gpg-bridge/core/host/key-use-record';
-import { jsonLine } from '@gpg-bridge/core/text/escape';
+import { BridgeError } from '../errors.ts';
+import { openPlainFile, readPlainFile } from '../fs/plain-file.ts';
+import { jsonLine } from '../text/escape.ts';
+import type { KeyUse, KeyUseRecord, RecordedUse } from './key-use-record.ts';
 
 /** One line of the record: a use and what became of it, or many of them folded into one. */
 export interface RecordedLine {
@@ -189,7 +189,7 @@ function full(path: string): BridgeError {
   return new BridgeError('RECORD_FULL', {
     what: 'the key was not used',
     why: `the record of what this target used your keys for is full (${path})`,
-    fix: 'Look at it with `gpg-bridge log`, and move it away if that is all right.',
+    fix: 'Look at it on the host, and move it away if that is all right.',
   });
 }
 
