@@ -48,9 +48,11 @@ describe('gpg-bridge with a local target', () => {
     await expect.poll(() => person.ok('status', name), PATIENT).toMatch(/0 open, [12] in all/);
     const status = await person.ok('status', name);
     expect(status).toMatch(/ up for \d+ s/);
-    expect(status).toMatch(/PKSIGN with key [0-9A-F]{16}: ok/);
+    expect(status).toMatch(/signed with Ada Test <ada@example.org> [0-9A-F]{16}: ok/);
 
-    expect(await person.ok('log', name)).toMatch(/session \d+: PKSIGN key [0-9A-F]{16}: ok after \d+ ms/);
+    expect(await person.ok('log', name)).toMatch(
+      /^[-\d]+ [:\d]+Z {2}local:\S+ {2}signed with Ada Test <ada@example.org> [0-9A-F]{16}: ok after \d+ ms \(session \d+\)$/m,
+    );
     expect(await person.ok('env', name)).toBe(
       `export GNUPGHOME=${target.dir}\n# no ssh-agent is bridged there\n`,
     );
@@ -109,9 +111,12 @@ describe('gpg-bridge with a local target', () => {
       time: expect.any(String),
       session: expect.any(Number),
       command: 'PKSIGN',
+      operation: 'signature',
       key: expect.stringMatching(/^[0-9A-F]{40}$/),
+      name: 'Ada Test <ada@example.org>',
       outcome: 'ok',
       durationMs: expect.any(Number),
+      person: expect.any(Boolean),
     };
     expect(await person.json('status', name)).toEqual([
       {
@@ -121,13 +126,13 @@ describe('gpg-bridge with a local target', () => {
         lastOperation: operation,
       },
     ]);
-    expect(await person.json('log', name)).toEqual([operation]);
+    expect(await person.json('log', name)).toEqual([{ ...operation, target: name }]);
     await person.ok('down', name);
     expect(await person.json('status')).toEqual([]);
     const none = await person.run(['status', name, '--json']);
     expect([none.status, none.stdout.toString()]).toEqual([3, '[]\n']);
     // What was asked can still be looked up when the bridge is over.
-    expect(await person.json('log', name)).toEqual([operation]);
+    expect(await person.json('log', name)).toEqual([{ ...operation, target: name }]);
   });
 
   it('leaves a running bridge as it is, and changes it for other options', async () => {
@@ -278,7 +283,7 @@ describe('gpg-bridge with a local target', () => {
     const log = person.start(['log', `local:${target.dir}`, '-f']);
     await log.printed(/bridged local:/);
     await sign(target);
-    await log.printed(/PKSIGN key [0-9A-F]{16}: ok/);
+    await log.printed(/signed with .* [0-9A-F]{16}: ok/);
     log.child.kill('SIGINT');
     expect(await log.exited).toBe(0);
   });

@@ -33,7 +33,7 @@ requireSystem('docker')('gpg-bridge with a Docker container', () => {
     expect(up.sockets).toEqual([{ type: 'gpg-agent', path }]);
     expect(await container.execOk(['stat', '-c', '%a %F', path])).toBe('600 socket\n');
     expect(await signInside(container)).toMatch(/GOODSIG .*Ada Test.*TRUST_ULTIMATE/s);
-    expect(await person.ok('log', name)).toMatch(/PKSIGN key \S+: ok/);
+    expect(await person.ok('log', name)).toMatch(/signed with Ada Test \S+ \S+: ok/);
     await person.ok('down', name);
     expect((await container.exec(['ls', path])).status).not.toBe(0);
     expect(await processesInside(container, '*perl*|*python*|*node*|gpg*')).toEqual([]);

@@ -1,10 +1,11 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
-import { countGpgKeys, resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
+import { listGpgKeys, resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
+import { fingerprint } from '@gpg-bridge/core/ssh/key-blob';
 import { type BridgeOptions, isGpgImplied, isSshImplied } from '../bridge-options.ts';
 
 /** The host's agents; one that is absent is not bridged. */
@@ -22,6 +23,8 @@ export interface FoundAgents {
   gpgKeygrips?: ReadonlySet<string>;
   /** How many private keys of each kind can be used; null where there are none to count. */
   offers: { gpg: number | null; ssh: number | null };
+  /** Whose the keys are: user IDs by keygrip, comments of SSH keys by fingerprint. */
+  keyNames: ReadonlyMap<string, string>;
   warnings: string[];
   /** Those that were wanted and not found. */
   missing: SocketType[];
@@ -42,11 +45,11 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
     // --ssh-from-gpg and --ssh-key ask for the ssh-agent, as --ssh does.
     tryAgent(ssh, options.ssh ?? (isSshImplied(options) || undefined), (agent) => (agents.ssh = agent)),
   ]);
-  const [sshCount, gpgCount] = await Promise.all([
-    agents.ssh?.countKeys().catch(() => undefined),
-    agents.gpg && !options.gpgKeys?.length ? countGpgKeys().catch(() => undefined) : undefined,
+  const [sshFound, gpgFound] = await Promise.all([
+    agents.ssh?.offeredKeys().catch(() => undefined),
+    agents.gpg && listGpgKeys().catch(() => undefined),
   ]);
-  const { bound } = sshCount ?? { bound: 0 };
+  const { bound } = sshFound ?? { bound: 0 };
   if (bound > 0) {
     const keys = bound === 1 ? '1 SSH key is' : `${bound} SSH keys are`;
     warnings.push(`${keys} bound to destinations (ssh-add -h) and not offered over a bridge`);
@@ -56,12 +59,21 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
   }
   const gpgKeys = agents.gpg && options.gpgKeys?.length ? await resolveGpgKeys(options.gpgKeys) : undefined;
   const offers = {
-    gpg: gpgKeys?.count ?? gpgCount ?? null,
-    ssh: agents.sshKeys?.length ?? sshCount?.offered ?? null,
+    gpg: gpgKeys?.count ?? gpgFound?.length ?? null,
+    ssh: agents.sshKeys?.length ?? sshFound?.offered.length ?? null,
   };
   const gpgKeygrips = gpgKeys?.keygrips;
+  const keyNames = new Map([
+    ...(gpgFound ?? []).flatMap(({ keygrips, userId }) =>
+      keygrips.map((grip): [string, string] => [grip, userId]),
+    ),
+    ...(sshFound?.offered ?? []).map(({ blob, comment }): [string, string] => [
+      fingerprint(blob),
+      comment.toString(),
+    ]),
+  ]);
   if (agents.gpg || agents.ssh)
-    return { agents, warnings, missing, offers, ...(gpgKeygrips ? { gpgKeygrips } : {}) };
+    return { agents, warnings, missing, offers, keyNames, ...(gpgKeygrips ? { gpgKeygrips } : {}) };
   throw new BridgeError('NO_HOST_AGENT', {
     what: 'there is nothing to bridge',
     why: warnings.join('; ') || 'both agents were left out',

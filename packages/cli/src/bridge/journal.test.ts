@@ -3,7 +3,13 @@ import { Journal, type JournalEntry, type JournaledSession } from './journal.ts'
 
 function journal() {
   const recorded: JournalEntry[] = [];
-  return { recorded, book: new Journal((entry) => recorded.push(entry)) };
+  return {
+    recorded,
+    book: new Journal(
+      (entry) => recorded.push(entry),
+      (key) => (key === 'A'.repeat(40) ? 'Ada' : undefined),
+    ),
+  };
 }
 
 const operation = (command: string) => ({
@@ -18,22 +24,27 @@ describe('Journal', () => {
     const { book, recorded } = journal();
     expect(book.lastOperation).toBeUndefined();
     book.operation(7, { ...operation('PKSIGN'), key: 'A'.repeat(40) });
-    book.operation(8, { ...operation('PKDECRYPT'), outcome: 'cancelled' });
+    book.operation(8, { ...operation('PKDECRYPT'), outcome: 'cancelled', durationMs: 1_012.4 });
     expect(recorded).toEqual([
       {
         time: '2024-05-06T07:08:09.022Z',
         session: 7,
         command: 'PKSIGN',
+        operation: 'signature',
         key: 'A'.repeat(40),
+        name: 'Ada',
         outcome: 'ok',
         durationMs: 12,
+        person: false,
       },
       {
-        time: '2024-05-06T07:08:09.022Z',
+        time: '2024-05-06T07:08:10.022Z',
         session: 8,
         command: 'PKDECRYPT',
+        operation: 'decryption',
         outcome: 'cancelled',
-        durationMs: 12,
+        durationMs: 1_012,
+        person: true,
       },
     ]);
     expect(book.lastOperation).toEqual(recorded[1]);

@@ -1,6 +1,7 @@
 import { describeError, failureKind } from '@gpg-bridge/core/assuan/error-codes';
 import type { Operation, PendingOperation } from '@gpg-bridge/core/assuan/operation';
 import { isKeyUse, PERSON_WAITS_AFTER_MS } from '@gpg-bridge/core/assuan/private-key-commands';
+import { operationName } from '../terminal/operation-words.ts';
 
 /** One thing that was asked of the host's keys. */
 export interface JournalEntry {
@@ -9,8 +10,12 @@ export interface JournalEntry {
   /** The client session, by the number of its stream. */
   session: number;
   command: string;
+  /** The same in a person's word: `signature`, `decryption`, `ssh login`. */
+  operation: string;
   /** Keygrip of an OpenPGP key, or fingerprint of an SSH key. */
   key?: string;
+  /** Whose key that is: its user ID, or the comment of an SSH key. */
+  name?: string;
   /**
    * `ok`; `cancelled`, `timeout`, `wrong-passphrase` or `refused` by a person or the agent, `no-secret-key`, `error`
    * for any other reason, `closed` when the connection ended first.
@@ -19,6 +24,20 @@ export interface JournalEntry {
   /** The agent's error, in libgpg-error's words. */
   error?: string;
   durationMs: number;
+  /** Whether it took so long that a person was asked for a PIN, a passphrase or a touch. */
+  person: boolean;
+}
+
+/** An operation of gpg-agent's or ssh-agent's that has ended. */
+type FinishedOperation = Omit<Operation, 'outcome'> & { outcome: string; purpose?: 'signature' };
+
+/** An operation that a person has to answer. */
+export interface WaitingOperation {
+  command: string;
+  key?: string;
+  /** Whose key that is. */
+  name?: string;
+  sinceSeconds: number;
 }
 
 /** A session that is open, as far as the journal looks at it. */
@@ -54,10 +73,15 @@ export class Journal {
   #usedAt = 0;
   readonly #sessions = new Set<JournaledSession>();
   readonly #record: (entry: JournalEntry) => void;
+  readonly #nameOf: (key: string) => string | undefined;
   #idle: (() => void)[] = [];
 
-  constructor(record: (entry: JournalEntry) => void) {
+  constructor(
+    record: (entry: JournalEntry) => void,
+    nameOf: (key: string) => string | undefined = () => undefined,
+  ) {
     this.#record = record;
+    this.#nameOf = nameOf;
   }
 
   /** A session begins. */
@@ -95,26 +119,28 @@ export class Journal {
   }
 
   /** Records an operation, unless its command uses no key. */
-  operation(session: number, operation: Omit<Operation, 'outcome'> & { outcome: string }): void {
+  operation(session: number, operation: FinishedOperation): void {
     if (SMALL_TALK.has(operation.command)) return;
-    const { command, key, outcome, errorCode, startedAt, durationMs } = operation;
+    const { command, purpose, outcome, errorCode, startedAt, durationMs } = operation;
     if (outcome !== 'refused' && mayAskPerson(operation)) this.#usedAt = startedAt + durationMs;
     const kind = errorCode === undefined || outcome !== 'error' ? undefined : failureKind(errorCode);
     this.lastOperation = {
       time: new Date(startedAt + durationMs).toISOString(),
       session,
       command,
-      ...(key === undefined ? {} : { key }),
+      operation: operationName(command, purpose),
+      ...this.#key(operation),
       outcome: kind ?? outcome,
       ...(errorCode === undefined ? {} : { error: describeError(errorCode) }),
       durationMs: Math.round(durationMs),
+      person: mayAskPerson(operation) && durationMs >= PERSON_WAITS_AFTER_MS,
     };
     this.#record(this.lastOperation);
     this.#tellIdle();
   }
 
   /** The operation that has been waiting for a person the longest, if any does. */
-  waiting(now = Date.now()): { command: string; key?: string; sinceSeconds: number } | undefined {
+  waiting(now = Date.now()): WaitingOperation | undefined {
     let longest: PendingOperation | undefined;
     for (const session of this.#sessions) {
       const { pending } = session;
@@ -122,12 +148,14 @@ export class Journal {
       if (!longest || pending.startedAt < longest.startedAt) longest = pending;
     }
     if (!longest) return undefined;
-    const { command, key, startedAt } = longest;
-    return {
-      command,
-      ...(key === undefined ? {} : { key }),
-      sinceSeconds: Math.round((now - startedAt) / 1000),
-    };
+    const { command, startedAt } = longest;
+    return { command, ...this.#key(longest), sinceSeconds: Math.round((now - startedAt) / 1000) };
+  }
+
+  /** A key, and whose it is. */
+  #key({ key }: { key?: string }): { key?: string; name?: string } {
+    const name = key === undefined ? undefined : this.#nameOf(key);
+    return { ...(key === undefined ? {} : { key }), ...(name === undefined ? {} : { name }) };
   }
 }
 

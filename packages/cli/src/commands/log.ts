@@ -1,56 +1,82 @@
-import { closeSync, fstatSync, readSync, watch } from 'node:fs';
+import { watch } from 'node:fs';
 import { dirname } from 'node:path';
-import { StringDecoder } from 'node:string_decoder';
-import { openPlainFile } from '@gpg-bridge/core/fs/plain-file';
 import { type RecordedLine, readUseRecord } from '@gpg-bridge/core/host/use-record-file';
 import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
+import { spanSeconds } from '@gpg-bridge/core/text/time-span';
 import { type LogLine, olderPart } from '../daemon/log-file.ts';
+import { LogReader, logPaths } from '../daemon/log-reader.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
   checkStateDirectory,
+  ensureStateDirectory,
   recordDirectory,
   stateDirectory,
   useRecordPath,
 } from '../daemon/state-dir.ts';
 import { Manager } from '../manager/manager.ts';
-import { shortKey } from '../terminal/format.ts';
+import { milliseconds, shortKey } from '../terminal/format.ts';
+import { operationName, operationWords } from '../terminal/operation-words.ts';
 import { styles } from '../terminal/style.ts';
-import { type NamedBridge, noBridge, requireNamedBridge } from './bridge-operand.ts';
+import { type NamedBridge, namedBridge, noBridge, requireNamedBridge } from './bridge-operand.ts';
 import { textFlag } from './flags.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
 
+/** Which lines are wanted, and in what form. */
+interface Wanted {
+  count: number;
+  since: number;
+  json: boolean;
+  follow: boolean;
+}
+
+/** Logs that are read together: those that are there, and what to do when one of them changes. */
+interface LogSource {
+  directory: string;
+  /** Reads what is new in all of them; false if there is none. */
+  read(): boolean;
+}
+
 /** Shows what was asked of the host's keys, and goes on with --follow. A bridge that is over has a log, too. */
 export async function run(command: ParsedCommand): Promise<number> {
-  const named = requireNamedBridge('log', command);
-  const key = await new Manager().keyOf(named.spec, named.selector);
+  const { flags } = command;
+  const wanted: Wanted = {
+    count: lineCount(textFlag(flags, 'lines')),
+    since: sinceTime(textFlag(flags, 'since')),
+    json: flags.json === true,
+    follow: flags.follow === true,
+  };
+  if (flags.uses) return showUses(requireNamedBridge('log', command), wanted);
   checkStateDirectory(stateDirectory());
-  const path = key && bridgeFiles(stateDirectory(), key).log;
-  const { json, follow } = command.flags;
-  const count = lineCount(textFlag(command.flags, 'lines'));
-  if (command.flags.uses)
-    return showUses(key && bridgeFiles(stateDirectory(), key), named, count, json === true);
-  // Kept until all of them are read: only the last ones may be wanted.
+  checkStateDirectory(recordDirectory());
+  const named = namedBridge(command);
+  return showLines(wanted, named ? (tell) => oneLog(named, tell) : async (tell) => allLogs(tell));
+}
+
+async function showLines(
+  { count, since, json, follow }: Wanted,
+  open: (tell: (line: LogLine) => void) => Promise<LogSource>,
+): Promise<number> {
+  // Kept until all of them are read: only the last ones may be wanted, and several logs are in no order.
   let held: LogLine[] | undefined = [];
   const write = (line: LogLine) =>
     process.stdout.write(`${json ? jsonLine(line) : describe(printableValue(line))}\n`);
-  const show = (line: LogLine) => {
-    if (json && 'message' in line) return;
-    if (!held) write(line);
-    else if (held.push(line) > count) held.shift();
-  };
-  const reader = new LineReader(path ?? '', show);
-  const isOlder = path !== undefined && new LineReader(olderPart(path), show).read();
-  if (!path || !(reader.read() || isOlder)) throw noBridge(named);
-  // Without --follow the JSON is one array; with it, there is no last line, so each is a document.
-  if (json && !follow) process.stdout.write(`${jsonLine(held)}\n`);
-  else for (const line of held) write(line);
-  held = undefined;
-  if (!follow) return 0;
-  const watcher = watch(dirname(path), () => {
-    if (!reader.read()) void followMoved(reader, named);
+  const source = await open((line) => {
+    if ((json && 'message' in line) || Date.parse(line.time) < since) return;
+    if (held) held.push(line);
+    else write(line);
   });
+  if (!source.read() && !json && !follow) process.stdout.write('No bridge has a log yet.\n');
+  held.sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
+  const shown = count === 0 ? [] : held.slice(-count);
+  held = undefined;
+  // Without --follow the JSON is one array; with it, there is no last line, so each is a document.
+  if (json && !follow) process.stdout.write(`${jsonLine(shown)}\n`);
+  else for (const line of shown) write(line);
+  if (!follow) return 0;
+  ensureStateDirectory(source.directory);
+  const watcher = watch(source.directory, () => source.read());
   await new Promise<void>((resolve) => {
     process.once('SIGINT', resolve);
     process.once('SIGTERM', resolve);
@@ -59,34 +85,68 @@ export async function run(command: ParsedCommand): Promise<number> {
   return 0;
 }
 
+/** The log of one bridge. */
+async function oneLog(named: NamedBridge, tell: (line: LogLine) => void): Promise<LogSource> {
+  const key = await new Manager().keyOf(named.spec, named.selector);
+  if (key === undefined) throw noBridge(named);
+  const { log } = bridgeFiles(stateDirectory(), key);
+  const reader = new LogReader(log, tell);
+  const isOlder = new LogReader(olderPart(log), tell).read();
+  if (!reader.read() && !isOlder) throw noBridge(named);
+  return {
+    directory: dirname(log),
+    read() {
+      const isThere = reader.read();
+      if (!isThere) void followMoved(reader, named);
+      return isThere;
+    },
+  };
+}
+
+/** The logs of all bridges, also of those that come later. */
+function allLogs(tell: (line: LogLine) => void): LogSource {
+  const directory = dirname(bridgeFiles(stateDirectory(), '').log);
+  const readers = new Map<string, LogReader>();
+  return {
+    directory,
+    read() {
+      for (const path of logPaths(directory)) {
+        // What is moved aside later was read before.
+        const isNew = !readers.has(path) && !(path.endsWith('.1') && readers.has(path.slice(0, -2)));
+        if (isNew) readers.set(path, new LogReader(path, tell));
+      }
+      for (const reader of readers.values()) reader.read();
+      return readers.size > 0;
+    },
+  };
+}
+
+/** A bridge that has turned to another container of the same name takes its log along. */
+async function followMoved(reader: LogReader, { spec, selector }: NamedBridge): Promise<void> {
+  const key = await new Manager().keyOf(spec, selector).catch(() => undefined);
+  if (key === undefined) return;
+  reader.path = bridgeFiles(stateDirectory(), key).log;
+  reader.read();
+}
+
 /** Shows the record of what private keys were used for. */
-function showUses(
-  files: BridgeFiles | undefined | '',
-  named: NamedBridge,
-  count: number,
-  json: boolean,
-): number {
+async function showUses(named: NamedBridge, { count, since, json }: Wanted): Promise<number> {
+  const key = await new Manager().keyOf(named.spec, named.selector);
+  const files: BridgeFiles | undefined = key === undefined ? undefined : bridgeFiles(stateDirectory(), key);
   if (!files) throw noBridge(named);
   checkStateDirectory(recordDirectory());
-  const uses = readUseRecord(useRecordPath(files)).slice(-count);
-  if (json) process.stdout.write(`${jsonLine(uses)}\n`);
-  else for (const use of printableValue(uses)) process.stdout.write(`${describeUse(use)}\n`);
+  const uses = readUseRecord(useRecordPath(files)).filter(({ time }) => !(Date.parse(time) < since));
+  const shown = count === 0 ? [] : uses.slice(-count);
+  if (json) process.stdout.write(`${jsonLine(shown)}\n`);
+  else for (const use of printableValue(shown)) process.stdout.write(`${describeUse(use)}\n`);
   return 0;
 }
 
 function describeUse({ time, session, command, key, outcome, durationMs, count }: RecordedLine): string {
   const { dim } = styles(process.stdout);
-  const when = dim(time.replace('T', ' ').replace(/\.\d+Z$/, 'Z'));
   const what = `session ${session}: ${command}${key ? ` key ${shortKey(key)}` : ''}`;
-  return `${when}  ${what}: ${count ? `${count} more in that minute` : `${outcome} after ${durationMs} ms`}`;
-}
-
-/** A bridge that has turned to another container of the same name takes its log along. */
-async function followMoved(reader: LineReader, { spec, selector }: NamedBridge): Promise<void> {
-  const key = await new Manager().keyOf(spec, selector).catch(() => undefined);
-  if (key === undefined) return;
-  reader.path = bridgeFiles(stateDirectory(), key).log;
-  reader.read();
+  const became = count ? `${count} more in that minute` : `${outcome} after ${durationMs} ms`;
+  return `${dim(shortTime(time))}  ${what}: ${became}`;
 }
 
 /** How many lines are wanted; all of them unless a number is given. */
@@ -96,56 +156,34 @@ function lineCount(text: string | undefined): number {
   return Number(text);
 }
 
+/** From when on lines are wanted, in milliseconds since the epoch: a time, or how long ago. */
+function sinceTime(text: string | undefined): number {
+  if (text === undefined) return Number.NEGATIVE_INFINITY;
+  const seconds = spanSeconds(text);
+  if (seconds !== undefined) return Date.now() - seconds * 1_000;
+  const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text.replace(' ', 'T')) : Number.NaN;
+  if (Number.isNaN(time)) {
+    throw usage('log', `--since takes a time such as 2h or 2026-01-31T12:00, not '${text}'`);
+  }
+  return time;
+}
+
+function shortTime(time: string): string {
+  return time.replace('T', ' ').replace(/\.\d+Z$/, 'Z');
+}
+
 function describe(line: LogLine): string {
-  const { dim, red, yellow } = styles(process.stdout);
-  const time = dim(line.time.replace('T', ' ').replace(/\.\d+Z$/, 'Z'));
+  const { bold, dim, red, yellow } = styles(process.stdout);
+  const head = `${dim(shortTime(line.time))}  ${line.target ? `${bold(line.target)}  ` : ''}`;
   if ('message' in line) {
     const colour = line.level === 'error' ? red : line.level === 'warn' ? yellow : dim;
-    return `${time}  ${colour(line.message)}`;
+    return `${head}${colour(line.message)}`;
   }
   const words = line.error === undefined ? line.outcome : `${line.outcome} (${line.error})`;
   const outcome = line.outcome === 'ok' ? words : red(words);
-  const key = line.key ? ` key ${shortKey(line.key)}` : '';
-  return `${time}  session ${line.session}: ${line.command}${key}: ${outcome} after ${line.durationMs} ms`;
-}
-
-/** Reads a growing file line by line, from where it stopped. */
-class LineReader {
-  #offset = 0;
-  #partial = '';
-  #decoder = new StringDecoder('utf8');
-
-  constructor(
-    public path: string,
-    readonly onLine: (line: LogLine) => void,
-  ) {}
-
-  /** Reads what is new; false if there is no file. */
-  read(): boolean {
-    let file: number;
-    try {
-      file = openPlainFile(this.path, 'read');
-    } catch {
-      return false; // it was just moved aside, and the next line makes a new one
-    }
-    // A log that has grown too large goes on in a new file.
-    if (fstatSync(file).size < this.#offset) this.#offset = 0;
-    const chunk = Buffer.alloc(65_536);
-    for (let size: number; (size = readSync(file, chunk, 0, chunk.length, this.#offset)) > 0; ) {
-      this.#offset += size;
-      const lines = (this.#partial + this.#decoder.write(chunk.subarray(0, size))).split('\n');
-      this.#partial = lines.pop() ?? '';
-      for (const text of lines) this.#tell(text);
-    }
-    closeSync(file);
-    return true;
-  }
-
-  #tell(text: string): void {
-    try {
-      this.onLine(JSON.parse(text) as LogLine);
-    } catch {
-      // What a crashing runtime printed is no log line.
-    }
-  }
+  const whose = [line.name, line.key && shortKey(line.key)].filter(Boolean).join(' ');
+  const what = operationWords(line.operation ?? operationName(line.command), line.outcome);
+  const person = line.person ? ', a person was needed' : '';
+  const session = dim(`(session ${line.session})`);
+  return `${head}${what}${whose ? ` with ${whose}` : ''}: ${outcome} after ${milliseconds(line.durationMs)}${person} ${session}`;
 }

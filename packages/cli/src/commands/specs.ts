@@ -147,12 +147,18 @@ export const COMMANDS = {
     summary: 'show the bridges and what they do',
     operands: '[TARGET]',
     maxOperands: 1,
-    options: { user: USER_OPTION, exec: EXEC_OPTION, json: JSON_OPTION },
+    options: {
+      watch: { help: 'go on showing it, until Ctrl-C' },
+      user: USER_OPTION,
+      exec: EXEC_OPTION,
+      json: JSON_OPTION,
+    },
     details:
       'Looks at every socket in the targets. With a TARGET the exit status is 0 when its bridge works,\n' +
       '1 when it does not, 3 when there is none.',
     examples: [
       ['gpg-bridge status', 'every bridge'],
+      ['gpg-bridge status --watch', 'and who waits for you, as it changes'],
       ['gpg-bridge status my-container --json', 'one of them, for a script'],
     ],
   },
@@ -176,9 +182,10 @@ export const COMMANDS = {
   },
   log: {
     summary: 'show what was asked of your keys',
-    operands: 'TARGET',
+    operands: '[TARGET]',
     maxOperands: 1,
     options: {
+      since: { value: 'T', help: 'from a time on, such as 2026-01-31T12:00, or the last 2h' },
       follow: { help: 'go on as it happens (also -f)' },
       user: USER_OPTION,
       exec: EXEC_OPTION,
@@ -187,6 +194,7 @@ export const COMMANDS = {
       json: { help: 'print the operations as one JSON array, with --follow one object a line' },
     },
     examples: [
+      ['gpg-bridge log --since 2h', 'what every target asked for lately'],
       ['gpg-bridge log my-container -f', 'watch signatures as they are made'],
       ['gpg-bridge log my-container -n 20', 'what was asked lately'],
       ['gpg-bridge log my-container --uses', 'everything that was signed or decrypted'],

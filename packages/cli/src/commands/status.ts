@@ -1,10 +1,17 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
-import { byteCount, duration, shortKey } from '../terminal/format.ts';
+import { byteCount, duration, milliseconds, shortKey } from '../terminal/format.ts';
+import { operationName, operationWords } from '../terminal/operation-words.ts';
 import { styles } from '../terminal/style.ts';
-import { namedBridge, otherUsers } from './bridge-operand.ts';
+import { type NamedBridge, namedBridge, otherUsers } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
+
+/** How often a watched status is looked at. */
+const WATCH_MS = 1_000;
+/** Puts a terminal's cursor into the corner, and removes what is below. */
+const HOME_AND_CLEAR = '\x1b[H\x1b[J';
 
 /** The status of a bridge that is there and does not work. */
 const BROKEN_STATUS = 1;
@@ -15,20 +22,51 @@ const NONE_STATUS = 3;
 export async function run(command: ParsedCommand): Promise<number> {
   const manager = new Manager();
   const named = namedBridge(command);
+  if (command.flags.watch) return watchStatus(manager, named, command.flags.json === true);
   const found = named && (await manager.findChecked(named.spec, named.selector));
   const bridges = !named ? await manager.listChecked() : found ? [found] : [];
-  if (command.flags.json) process.stdout.write(`${jsonLine(bridges.map(asDocumented))}\n`);
-  else if (bridges.length > 0) process.stdout.write(`${printableValue(bridges).map(describe).join('\n')}\n`);
-  else {
-    const to = named ? `to ${printableValue(named.name)} ` : '';
-    process.stdout.write(`No bridge ${to}is up. Start one with \`gpg-bridge up NAME\`.\n`);
-  }
+  process.stdout.write(
+    `${command.flags.json ? jsonLine(bridges.map(asDocumented)) : shown(bridges, named)}\n`,
+  );
   if (!named) return 0;
   if (!command.flags.json) {
     process.stdout.write(otherUsers('status', await manager.findAll(named.spec, named.selector), found));
   }
   if (!found) return NONE_STATUS;
   return found.state === 'ready' ? 0 : BROKEN_STATUS;
+}
+
+/** The bridges in words for a person. */
+function shown(bridges: readonly DaemonStatus[], named: NamedBridge | undefined): string {
+  if (bridges.length > 0) return printableValue(bridges).map(describe).join('\n');
+  const to = named ? `to ${printableValue(named.name)} ` : '';
+  return `No bridge ${to}is up. Start one with \`gpg-bridge up NAME\`.`;
+}
+
+/** Shows the bridges until it is interrupted: on a terminal in place, elsewhere whenever something has changed. */
+async function watchStatus(manager: Manager, named: NamedBridge | undefined, json: boolean): Promise<number> {
+  const interruption = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort());
+  const isInPlace = process.stdout.isTTY === true && !json;
+  let before = '';
+  for (;;) {
+    const found = named && (await manager.find(named.spec, named.selector));
+    const bridges = !named ? await manager.list() : found ? [found] : [];
+    const now = JSON.stringify(bridges.map(whatChanges));
+    if (isInPlace) process.stdout.write(`${HOME_AND_CLEAR}${shown(bridges, named)}\n`);
+    else if (now !== before) {
+      process.stdout.write(`${json ? jsonLine(bridges.map(asDocumented)) : shown(bridges, named)}\n`);
+    }
+    before = now;
+    await delay(WATCH_MS, undefined, { signal: interruption.signal }).catch(() => {});
+    if (interruption.signal.aborted) return 0;
+  }
+}
+
+/** What of a status is news; times and counters always change. */
+function whatChanges({ key, state, problems, waiting, lastOperation, lastError, paused }: DaemonStatus) {
+  const waits = waiting && { ...waiting, sinceSeconds: 0 };
+  return { key, state, problems, waits, last: lastOperation?.time, lastError, paused };
 }
 
 /** What scripts get, in the order in which it is documented. */
@@ -55,6 +93,12 @@ function asDocumented(status: DaemonStatus) {
     endsAt,
     paused,
   };
+}
+
+/** With which key something is done, and whose that is. */
+function withKey({ key, name }: { key?: string; name?: string }): string {
+  const words = [name, key && shortKey(key)].filter(Boolean).join(' ');
+  return words ? ` with ${words}` : '';
 }
 
 function pausedText(until: string | null): string {
@@ -93,13 +137,14 @@ function describe(status: DaemonStatus): string {
   if (status.paused) lines.push(yellow(`  paused    ${pausedText(status.paused.until)}`));
   if (last) {
     const ago = duration((Date.now() - Date.parse(last.time)) / 1000);
-    const key = last.key ? ` with key ${shortKey(last.key)}` : '';
-    lines.push(`  last      ${last.command}${key}: ${last.outcome} after ${last.durationMs} ms, ${ago} ago`);
+    const what = operationWords(last.operation ?? operationName(last.command), last.outcome);
+    const took = milliseconds(last.durationMs);
+    lines.push(`  last      ${what}${withKey(last)}: ${last.outcome} after ${took}, ${ago} ago`);
   }
   if (waiting) {
     lines.push(
       yellow(
-        `  waiting   ${waiting.command} for ${duration(waiting.sinceSeconds)}: a PIN, passphrase or touch is asked for`,
+        `  waiting   for you, for ${duration(waiting.sinceSeconds)}: ${operationName(waiting.command)}${withKey(waiting)} needs a PIN, passphrase or touch`,
       ),
     );
   }

@@ -2,7 +2,7 @@ import { lstatSync } from 'node:fs';
 import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
-import type { JournalEntry } from '../bridge/journal.ts';
+import type { JournalEntry, WaitingOperation } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { readPid } from './pid-file.ts';
 
@@ -93,7 +93,7 @@ export interface DaemonStatus extends BridgeFacts {
   sessions: { open: number; total: number };
   bytes: { toHost: number; toTarget: number };
   /** The operation that a person has to answer (PIN, touch, passphrase), if there is one. */
-  waiting: { command: string; key?: string; sinceSeconds: number } | null;
+  waiting: WaitingOperation | null;
   lastOperation: JournalEntry | null;
   lastError: string | null;
   /** The answer to `sync`. */

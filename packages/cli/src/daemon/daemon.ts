@@ -34,6 +34,7 @@ import { findHolder } from './find-holder.ts';
 import { KeyUses } from './key-uses.ts';
 import { LogFile } from './log-file.ts';
 import { matchesTarget } from './match-target.ts';
+import { removeOldLogs } from './old-logs.ts';
 import { currentPause, pausedUntil } from './pause.ts';
 import { readPid, writePid } from './pid-file.ts';
 import { type BridgeFiles, bridgeFiles, unusableState } from './state-dir.ts';
@@ -93,6 +94,8 @@ export class Daemon {
   #bridge: Bridge | undefined;
   #agentWarnings: readonly string[] = [];
   #missing: readonly string[] = [];
+  /** Whose the host's keys are, by keygrip or fingerprint. */
+  #keyNames: ReadonlyMap<string, string> = new Map();
   #offers: DaemonStatus['offers'] = { gpg: null, ssh: null };
   /** Totals of earlier bridges of this daemon, from before it attached again. */
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
@@ -112,8 +115,11 @@ export class Daemon {
     this.#verbose = verbose;
     this.#echo = echo;
     this.#predecessor = predecessor;
-    this.#log = new LogFile(files.log);
-    this.#journal = new Journal((entry) => this.#log.appendLimited(entry));
+    this.#log = new LogFile(files.log, Date.now, () => this.#target.name);
+    this.#journal = new Journal(
+      (entry) => this.#log.appendLimited(entry),
+      (key) => this.#keyNames.get(key),
+    );
     this.#keyUses = new KeyUses({
       options,
       files,
@@ -247,6 +253,7 @@ export class Daemon {
       this.#agentWarnings = found.warnings;
       this.#missing = found.missing;
       this.#offers = found.offers;
+      this.#keyNames = found.keyNames;
       this.#keyUses.grant(found.gpgKeygrips);
       return found.agents;
     });
@@ -294,6 +301,7 @@ export class Daemon {
       await ready();
       bridge.forgetEvents();
       bridge.watchKeys();
+      removeOldLogs(dirname(this.#files.log), dirname(this.#files.control));
       for (const tell of this.#attached.splice(0)) tell();
       const why = await over;
       const isAsked = this.#ending.signal.aborted;

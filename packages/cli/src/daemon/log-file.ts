@@ -6,7 +6,15 @@ import { jsonLine, printable } from '@gpg-bridge/core/text/escape';
 import type { JournalEntry } from '../bridge/journal.ts';
 
 /** A line of a bridge's log: words for a person, or something that was asked of the host's keys. */
-export type LogLine = ({ time: string; level: LogLevel; message: string } | JournalEntry) & { time: string };
+export type LogLine = ({ level: LogLevel; message: string } | LoggedOperation) & {
+  time: string;
+  /** The bridge's target, as a person names it. */
+  target?: string;
+};
+
+/** An entry of the journal; older versions did not write all of it. */
+type LoggedOperation = Omit<JournalEntry, 'operation' | 'person'> &
+  Partial<Pick<JournalEntry, 'operation' | 'person'>>;
 
 /** The log is moved aside when it gets this large; one older part is kept. */
 const MAX_LOG_BYTES = 4 * 1024 * 1024;
@@ -51,6 +59,8 @@ export class LogFile {
   constructor(
     public path: string,
     now = Date.now,
+    /** Told with every line. */
+    private readonly target?: () => string,
   ) {
     this.#now = now;
     this.#allowedAt = now();
@@ -64,7 +74,8 @@ export class LogFile {
 
   /** Appends a line; a disk that is full must not end the bridge. */
   append(line: LogLine): void {
-    const text = `${jsonLine(line)}\n`;
+    const { time, ...rest } = line;
+    const text = `${jsonLine({ time, ...(this.target ? { target: this.target() } : {}), ...rest })}\n`;
     try {
       if (this.#size > MAX_LOG_BYTES) {
         renameSync(this.path, olderPart(this.path));

@@ -147,7 +147,9 @@ function filesAt(stem: string): BridgeFiles {
       'Set GPG_BRIDGE_STATE_DIR to a shorter one.',
     );
   }
-  return { pid: `${stem}.pid`, control: `${stem}.sock`, log: `${stem}.log`, lock: `${stem}.lock` };
+  // A log outlives its bridge, and the login.
+  const logs = dirname(stem) === stateDirectory() ? join(recordDirectory(), basename(stem)) : stem;
+  return { pid: `${stem}.pid`, control: `${stem}.sock`, log: `${logs}.log`, lock: `${stem}.lock` };
 }
 
 /** FNV-1a of 64 bits. It only has to tell apart one person's targets; node:crypto takes long to load. */

@@ -12,7 +12,7 @@ import type { DaemonStatus } from '../daemon/control.ts';
 import type { Predecessor } from '../daemon/daemon.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
 
-import { type BridgeFiles, unusableState } from '../daemon/state-dir.ts';
+import { type BridgeFiles, ensureStateDirectory, unusableState } from '../daemon/state-dir.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 
 /** The descriptor on which the daemon says that it is ready, or why not. */
@@ -91,6 +91,7 @@ export async function spawnDaemon(
 }
 
 function openLog(path: string): number {
+  ensureStateDirectory(dirname(path));
   try {
     return openPlainFile(path, 'append');
   } catch (error) {

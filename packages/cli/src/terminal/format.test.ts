@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { byteCount, duration, shortKey } from './format.ts';
+import { byteCount, duration, milliseconds, shortKey } from './format.ts';
 
 describe('words', () => {
   it.each([
@@ -19,6 +19,12 @@ describe('words', () => {
     [5_000_000, '5.00 MB'],
     [7e14, '700 TB'],
   ])('%d bytes are %s', (bytes, text) => expect(byteCount(bytes)).toBe(text));
+
+  it.each([
+    [0, '0 ms'],
+    [999, '999 ms'],
+    [1_234, '1.2 s'],
+  ])('%d milliseconds are %s', (ms, text) => expect(milliseconds(ms)).toBe(text));
 
   it('cut keys to what a person compares', () => {
     expect(shortKey('0123456789ABCDEF0123456789ABCDEF01234567')).toBe('89ABCDEF01234567');

@@ -7,6 +7,11 @@ export function duration(seconds: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
 }
 
+/** A short time as a person says it. */
+export function milliseconds(ms: number): string {
+  return ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}
+
 /** A number of bytes as a person says it. */
 export function byteCount(bytes: number): string {
   if (bytes < 1_000) return `${bytes} B`;

@@ -34,9 +34,9 @@ export async function resolveGpgKeys(
   return { keygrips, count: all.filter((key) => key.keygrips.some((grip) => keygrips.has(grip))).length };
 }
 
-/** How many private keys the host has, with its smart cards; subkeys are not counted. */
-export async function countGpgKeys(options: GnupgOptions = {}): Promise<number> {
-  return (await secretKeys(await gpgRunner(options, notListed), notListed)).length;
+/** The private keys that the host has, with its smart cards. */
+export async function listGpgKeys(options: GnupgOptions = {}): Promise<ListedKey[]> {
+  return secretKeys(await gpgRunner(options, notListed), notListed);
 }
 
 async function gripsOf(name: string, gpg: Gpg, grips: ReadonlySet<string>): Promise<string[]> {

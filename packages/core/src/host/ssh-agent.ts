@@ -4,7 +4,7 @@ import { type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts'
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { type LogCallback, noLog } from '../log.ts';
-import { parseIdentities } from '../ssh/identities.ts';
+import { type Identity, parseIdentities } from '../ssh/identities.ts';
 import { LIST_MESSAGE } from '../ssh/messages.ts';
 import { sessionBindMessage } from '../ssh/session-bind.ts';
 import { askSshAgent } from './ask-ssh-agent.ts';
@@ -92,13 +92,13 @@ export class HostSshAgent {
     return (await this.connect()).socket;
   }
 
-  /** How many of the agent's keys are offered over a bridge; the others are bound to destinations. */
-  async countKeys(): Promise<{ offered: number; bound: number }> {
+  /** The agent's keys that are offered over a bridge, and how many others are bound to destinations. */
+  async offeredKeys(): Promise<{ offered: Identity[]; bound: number }> {
     const direct = (await this.connect()).socket;
     const overHop = await this.open();
     try {
-      const [all, offered] = await Promise.all([countKeys(direct), countKeys(overHop)]);
-      return { offered, bound: Math.max(0, all - offered) };
+      const [all, offered] = await Promise.all([keysOf(direct), keysOf(overHop)]);
+      return { offered, bound: Math.max(0, all.length - offered.length) };
     } finally {
       direct.destroy();
       overHop.destroy();
@@ -120,8 +120,8 @@ export class HostSshAgent {
   }
 }
 
-async function countKeys(socket: Socket): Promise<number> {
-  return parseIdentities(await askSshAgent(socket, LIST_MESSAGE))?.length ?? 0;
+async function keysOf(socket: Socket): Promise<Identity[]> {
+  return parseIdentities(await askSshAgent(socket, LIST_MESSAGE)) ?? [];
 }
 
 function isMissing(error: BridgeError): boolean {

@@ -16,6 +16,8 @@ export interface SshOperation {
   command: string;
   /** SHA256 fingerprint of the key, when a signature was asked for. */
   key?: string;
+  /** `signature` of a file or a commit, and not for a login. */
+  purpose?: 'signature';
   /** `refused` by the bridge, `error` from the agent, `closed` when no answer came. */
   outcome: 'ok' | 'error' | 'refused' | 'closed';
   /** Milliseconds since the epoch. */
@@ -270,14 +272,20 @@ function isAllowed(message: SshMessage): boolean {
   }
 }
 
+/** What `ssh-keygen -Y sign`, and git with it, has signed begins so. */
+const FILE_SIGNATURE = Buffer.from('SSHSIG');
+
 /** The log's words for a request: its name and key, nothing else of its contents. */
-function describe(message: SshMessage): { command: string; key?: string } {
+function describe(message: SshMessage): Pick<SshOperation, 'command' | 'key' | 'purpose'> {
   const command = NAMES[message.type] ?? 'unknown';
   if (message.type === SSH_AGENT.EXTENSION && extensionName(message) === SESSION_BIND) {
     return { command: 'session-bind' };
   }
-  const blob = message.type === SSH_AGENT.SIGN_REQUEST ? signingKey(message) : undefined;
-  return blob ? { command, key: fingerprint(blob) } : { command };
+  const fields = new FieldReader(message.contents);
+  const blob = message.type === SSH_AGENT.SIGN_REQUEST ? fields.string() : undefined;
+  if (!blob) return { command };
+  const isFile = fields.string()?.subarray(0, FILE_SIGNATURE.length).equals(FILE_SIGNATURE);
+  return { command, key: fingerprint(blob), ...(isFile ? { purpose: 'signature' } : {}) };
 }
 
 function signingKey(message: SshMessage): Buffer | undefined {
