@@ -62,7 +62,7 @@ export interface Predecessor {
 }
 
 /** A bridge that has been attached so long is not one of a target that flaps. */
-const STEADY_MS = 60_000;
+const STEADY_MS = 10_000;
 
 /** Levels that are logged with --verbose only. */
 const QUIET: ReadonlySet<LogLevel> = new Set(['trace', 'debug']);
