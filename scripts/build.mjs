@@ -1,4 +1,5 @@
 // Builds what is shipped: the socket servers, and the command with its library.
+import { execFileSync } from 'node:child_process';
 import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -34,6 +35,8 @@ const lateCommands = {
     );
   },
 };
+
+execFileSync(process.execPath, [`${root}scripts/build-native.mjs`], { stdio: 'inherit' });
 
 await Promise.all([
   // Sent through a pipe at every start, so it is made small.

@@ -11,6 +11,8 @@ packages=(
   bash-completion zsh fish csh tcsh                             # shells that people use
   iproute2 openssl procps                                       # a cluster's network, keys and settings
   chromium g++ make python3                                     # VS Code: its browser, its native modules
+  gcc musl-dev gcc-aarch64-linux-gnu qemu-user-static            # the native server, here and on arm64
+  busybox-static                                                # a target with nothing but a shell
 )
 
 missing=()
@@ -18,10 +20,14 @@ for package in "${packages[@]}"; do
   status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
   [ "$status" = installed ] || missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+
+# musl for arm64. Debian has it in its packages for arm64 alone, so it is taken from there, and put where nothing of
+# this machine's own architecture is.
+musl=/usr/local/lib/aarch64-linux-musl/libc.a
+[ ${#missing[@]} -gt 0 ] || [ ! -e "$musl" ] || exit 0
 
 if [ "$(id -u)" != 0 ]; then
-  echo "system-packages: run as root to install: ${missing[*]}" >&2
+  echo "system-packages: run as root to install: ${missing[*]} musl-dev:arm64" >&2
   exit 1
 fi
 
@@ -35,4 +41,15 @@ fi
 
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
-apt-get install -qq --no-install-recommends "${missing[@]}"
+[ ${#missing[@]} = 0 ] || apt-get install -qq --no-install-recommends "${missing[@]}"
+
+if [ ! -e "$musl" ]; then
+  place=$(mktemp -d)
+  mkdir -p "$place/lists/partial" "$place/cache/archives/partial"
+  arm64=(-o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State::Lists="$place/lists"
+    -o Dir::Cache="$place/cache" -o APT::Sandbox::User=root)
+  (cd "$place" && apt-get "${arm64[@]}" -qq update && apt-get "${arm64[@]}" -qq download musl-dev:arm64)
+  dpkg-deb --fsys-tarfile "$place"/musl-dev_*.deb |
+    tar --extract --directory /usr/local --strip-components=2 ./usr/lib/aarch64-linux-musl ./usr/include/aarch64-linux-musl
+  rm -rf "$place"
+fi

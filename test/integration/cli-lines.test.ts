@@ -48,7 +48,7 @@ async function passBy(path: string): Promise<void> {
 const sessions = async (person: Person, name: string) =>
   (await person.json<Status[]>('status', name))[0]?.sessions;
 
-describe.each(['perl', 'python', 'node'] as const)('over %s', (runtime) => {
+describe.each(['perl', 'python', 'node', 'native'] as const)('over %s', (runtime) => {
   requireRuntime(runtime)('a bridge', () => {
     it('serves the next client after as many as it has streams sent something and left before the greeting', async () => {
       const person = await Person.create();

@@ -151,7 +151,7 @@ describe('gpg-bridge with a local target', () => {
     await sign(target);
   });
 
-  describe.each(['node', 'perl', 'python'] as const)('over %s', (runtime) => {
+  describe.each(['node', 'perl', 'python', 'native'] as const)('over %s', (runtime) => {
     requireRuntime(runtime)('alone', () => {
       it('signs, with a host agent that nobody started', async () => {
         const person = await Person.create();

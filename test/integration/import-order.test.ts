@@ -66,6 +66,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
     packages: ['core', 'socket-server', 'vscode-shared'],
     parts: [
       ['log-book', 'openpgp-keys', 'process', 'script', 'temp', 'wire'],
+      ['native-server'],
       ['engine', 'gnupg-home', 'socket-pair'],
       ['cli'],
       ['kubernetes', 'terminal'],

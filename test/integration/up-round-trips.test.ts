@@ -45,7 +45,10 @@ const lineEnd = (bytes) => (bytes.includes(10) ? bytes.indexOf(10) + 1 : undefin
 const source = (bytes) => {
   const end = lineEnd(bytes);
   const [text, settings] = bytes.toString('latin1', 0, end ?? 0).split(' ').map(Number);
-  return end === undefined ? undefined : end + text + settings;
+  if (settings !== undefined || end === undefined) return end === undefined ? undefined : end + text + settings;
+  // A program: blocks, and a line of settings.
+  const settingsEnd = bytes.indexOf(10, end + 1024 * text);
+  return settingsEnd < 0 ? undefined : settingsEnd + 1;
 };
 
 const fromHost = frames(source, (type, call) => {
@@ -69,7 +72,7 @@ child.stdout.on('data', (bytes) => setTimeout(() => {
 child.on('close', (status) => setTimeout(() => process.exit(status ?? 1), 100));
 `;
 
-describe.each(['perl', 'python', 'node'] as const)('a first up over %s', (runtime) => {
+describe.each(['perl', 'python', 'node', 'native'] as const)('a first up over %s', (runtime) => {
   requireRuntime(runtime)('alone', () => {
     it(`makes both sockets, with keys and trust, in ${LIMIT} round trips at most`, async () => {
       const agent = await startSshAgent();

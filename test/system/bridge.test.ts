@@ -64,11 +64,12 @@ requireSystem('docker')('gpg-bridge with a Docker container', () => {
   });
 
   it('says what is missing where nothing can run its end, status 5', async () => {
-    const { person, name } = await personWithContainer(docker, { image: 'none' });
+    const { person, container, name } = await personWithContainer(docker, { image: 'none' });
+    await container.execOk(['sh', '-c', 'printf "#!/bin/sh\necho Linux mips" >/usr/bin/uname']);
     const done = await person.run(['up', name]);
     expect(done.stderr).toMatch(
       new RegExp(
-        `^gpg-bridge: nothing in ${name} can run the bridge's end: .*Node.*Perl.*Python.*\\. Install one.*\\n$`,
+        `^gpg-bridge: nothing in ${name} can run the bridge's end: .*Perl.*Python.*Node.*mips\\. Install one.*\\n$`,
       ),
     );
     expect(done.status).toBe(5);

@@ -1,5 +1,6 @@
-import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { run } from '@gpg-bridge/test-support/process';
 import { requireRuntime } from '@gpg-bridge/test-support/requirements';
 import { tempDir } from '@gpg-bridge/test-support/temp';
@@ -13,6 +14,7 @@ import {
   type Runtime,
   serverPayload,
 } from '../src/launch/launch.ts';
+import { FORMS } from '../src/launch/runtimes.ts';
 
 /** A directory with these programs: a text is a script, a path a link. */
 async function programs(entries: Record<string, string>): Promise<string> {
@@ -29,14 +31,26 @@ async function programs(entries: Record<string, string>): Promise<string> {
 }
 
 const SHELL = '/bin/sh';
+const LANGUAGES = RUNTIMES.filter((runtime) => runtime !== 'native');
+
+/** What a shell needs to put a program somewhere. */
+const PUT: Record<string, string> = Object.fromEntries(
+  ['mkdir', 'chmod', 'rm', 'dd'].map((name) => [name, `exec /bin/${name} "$@"`]),
+);
+const LINUX: Record<string, string> = { ...PUT, uname: 'echo Linux x86_64' };
 
 /** What the launcher prints where nothing but these programs is found. */
-async function launch(path: string, runtime?: Runtime, input: Buffer = Buffer.alloc(0)) {
+async function launch(
+  path: string,
+  runtime?: Runtime,
+  input: Buffer = Buffer.alloc(0),
+  home = '/nonexistent',
+) {
   const [, option, script] = launcherCommand(runtime);
   // The launcher adds places to the PATH in which this machine may have its own runtimes.
   const alone = script!.replace(/^PATH=.*$/m, ':');
   expect(alone).not.toBe(script);
-  return run(SHELL, [option!, alone], { env: { PATH: path, HOME: '/nonexistent' }, input });
+  return run(SHELL, [option!, alone], { env: { PATH: path, HOME: home }, input });
 }
 
 const found = async (name: string) =>
@@ -47,6 +61,7 @@ const ECHO: Record<Runtime, string> = {
   node: 'process.stdout.write(CONFIG+require("fs").readFileSync(0))',
   perl: '# a comment\nprint $main::CONFIG; print while <STDIN>;',
   python: 'import sys, os\n# a comment\nos.write(1, CONFIG + sys.stdin.buffer.read())',
+  native: `#!${SHELL}\nprintf '%s\\n' "$@"\nexec /bin/cat\n# ${'% - \\ \u00e9'.repeat(500)}\n`,
 };
 
 describe('launcher', () => {
@@ -63,7 +78,48 @@ describe('launcher', () => {
       /perl/,
     );
     expect((await launch(await programs({ python3: 'exit 0', node }))).stdout.toString()).toMatch(/python/);
-    expect((await launch(await programs({ node }))).stdout.toString()).toMatch(/node/);
+    expect((await launch(await programs({ ...LINUX, node }))).stdout.toString()).toMatch(/node/);
+    expect((await launch(await programs(LINUX))).stdout.toString()).toBe(
+      'GPG-BRIDGE 1 native x86_64 blocks\n',
+    );
+  });
+
+  it.each([
+    '.vscode-server/bin/0123abcd/node',
+    '.vscode-server/cli/servers/Stable-0123abcd/server/node',
+    '.vscode-remote/bin/0123abcd/node',
+    '.cursor-server/bin/linux-x64/0123abcd/node',
+  ])('takes the Node of an editor, ~/%s, before the native program', async (node) => {
+    const home = await tempDir();
+    await mkdir(join(home, dirname(node)), { recursive: true });
+    await writeFile(join(home, node), `#!${SHELL}\n[ "$1" = -v ] && echo v22.1.0 || echo started\n`);
+    await chmod(join(home, node), 0o755);
+    const { stdout } = await launch(await programs(LINUX), undefined, undefined, home);
+    expect(stdout.toString()).toBe('GPG-BRIDGE 1 node\nstarted\n');
+  });
+
+  it('says of what kind a machine is that there is no program for', async () => {
+    const other = await programs({ ...LINUX, uname: 'echo Linux riscv64' });
+    expect((await launch(other)).stdout.toString()).toBe('GPG-BRIDGE 1 none Linux riscv64\n');
+    const nowhere = await programs({ ...LINUX, mkdir: 'exit 1' });
+    const { status, stdout } = await launch(nowhere);
+    expect(stdout.toString()).toBe('GPG-BRIDGE 1 none place Linux x86_64\n');
+    expect(status).toBe(5);
+  });
+
+  it('leaves nothing of a program whose transfer was broken off', async () => {
+    // The first directory is the one that is used.
+    const made = join(await tempDir(), 'made');
+    const path = await programs({ ...LINUX, mkdir: `echo "$3" >>${made}; exec /bin/mkdir "$@"` });
+    const config = SERVER_CONFIG;
+    const payload = serverPayload('native', config, ECHO.native);
+    for (const size of [0, 3, payload.length - 30]) {
+      const { stdout } = await launch(path, 'native', payload.subarray(0, size));
+      expect(stdout.toString()).toBe('GPG-BRIDGE 1 native x86_64 blocks\n');
+    }
+    const directories = (await readFile(made, 'utf8')).trim().split('\n');
+    expect(directories).toHaveLength(3);
+    for (const directory of directories) expect(existsSync(directory)).toBe(false);
   });
 
   it.each(['v16.20.2', 'v4.9.1', 'v0.12.18', 'v2.5.0', 'nonsense'])(
@@ -105,7 +161,30 @@ describe('launcher', () => {
   });
 });
 
-describe.each(RUNTIMES)('the loader of %s', (runtime) => {
+describe.each(FORMS)('the loader of a native program in %s', (form) => {
+  it('hands it its configuration, and not one byte more', async () => {
+    const { dd: _dd, ...withoutDd } = LINUX;
+    const path = await programs(form === 'blocks' ? LINUX : withoutDd);
+    const config = { ...SERVER_CONFIG, maxStreams: 7 };
+    const payload = serverPayload('native', config, ECHO.native, form);
+    const { stdout, stderr } = await launch(path, 'native', Buffer.concat([payload, Buffer.from('frames')]));
+    expect(stderr).toBe('');
+    expect(stdout.toString()).toBe(`GPG-BRIDGE 1 native x86_64 ${form}\n${encodeConfig(config)}frames`);
+  });
+
+  it('writes every byte as it is', async () => {
+    const { dd: _dd, ...withoutDd } = LINUX;
+    const path = await programs(form === 'blocks' ? LINUX : withoutDd);
+    const bytes = Buffer.from(Array.from({ length: 3_000 }, (_, at) => (at * 7) % 256));
+    const program = Buffer.concat([Buffer.from(`#!${SHELL}\nexec /bin/cat /proc/self/fd/4\n`), bytes]);
+    const { stdout } = await launch(path, 'native', serverPayload('native', SERVER_CONFIG, program, form));
+    const written = stdout.subarray(stdout.indexOf('\n') + 1);
+    expect(written.subarray(0, program.length).equals(program)).toBe(true);
+    expect(written.subarray(program.length).every((byte) => byte === 0)).toBe(true);
+  });
+});
+
+describe.each(LANGUAGES)('the loader of %s', (runtime) => {
   requireRuntime(runtime)('by itself', () => {
     it('hands it its text and configuration, and not one byte more', async () => {
       const name = runtime === 'python' ? 'python3' : runtime;
@@ -134,7 +213,19 @@ describe('parseLauncherLine', () => {
   it('finds it after what a shell prints, with either end of line', () => {
     const noise = 'Welcome!\nGPG-BRIDGE 1 cobol\nnot GPG-BRIDGE 1 perl\n';
     const launched = parseLauncherLine(Buffer.from(`${noise}GPG-BRIDGE 1 none\r\n`));
-    expect(launched).toMatchObject({ runtime: 'none', noise: Buffer.from(noise), rest: Buffer.alloc(0) });
+    expect(launched).toMatchObject({
+      runtime: 'none',
+      detail: '',
+      noise: Buffer.from(noise),
+      rest: Buffer.alloc(0),
+    });
+  });
+
+  it('takes no word for a native program that it does not know', () => {
+    const native = (words: string) => parseLauncherLine(Buffer.from(`GPG-BRIDGE 1 native ${words}\n`));
+    expect(native('aarch64 lines')).toMatchObject({ program: { architecture: 'aarch64', form: 'lines' } });
+    expect(native('x86_64')).toBeUndefined();
+    expect(native('mips blocks')).toBeUndefined();
   });
 
   it('gives up on a target that prints and prints', () => {

@@ -2,6 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { hasKubernetes } from './kubernetes/programs.ts';
+import { OTHER_ARCHITECTURE, OWN_ARCHITECTURE, whatNativeNeeds } from './native-server.ts';
 
 declare module 'vitest' {
   interface TaskMeta {
@@ -39,6 +40,11 @@ const REQUIREMENTS = {
   socat: { programs: ['socat'] },
   python: { programs: ['python3'] },
   perl: { programs: ['perl'] },
+  native: { programs: [], other: () => whatNativeNeeds(OWN_ARCHITECTURE) },
+  emulated: {
+    programs: [`qemu-${OTHER_ARCHITECTURE}-static`],
+    other: () => whatNativeNeeds(OTHER_ARCHITECTURE),
+  },
 } as const satisfies Record<string, Requirement>;
 
 /** Something a suite may need from the machine. */
@@ -66,7 +72,7 @@ export function requireSystem(
 
 /** `describe` for a suite about one of the socket server's runtimes; Node is what runs the tests. */
 export function requireRuntime(
-  runtime: 'node' | 'perl' | 'python',
+  runtime: 'node' | 'perl' | 'python' | 'native' | 'emulated',
 ): (name: string, suite: () => void) => void {
   return runtime === 'node' ? (name, suite) => describe(name, suite) : requireSystem(runtime);
 }

@@ -17,6 +17,7 @@ import {
   serverPayload,
 } from '@gpg-bridge/socket-server';
 import { build } from 'esbuild';
+import { emulatedLauncher, nativeProgram, OTHER_ARCHITECTURE, OWN_ARCHITECTURE } from './native-server.ts';
 import {
   CALL,
   CHANGED,
@@ -35,10 +36,15 @@ import {
 
 const SOURCES = new URL('../../socket-server/src/', import.meta.url);
 
+/** A runtime, or the native server for another architecture under QEMU. */
+export type TestedRuntime = Runtime | 'emulated';
+
 let bundle: Promise<string> | undefined;
 
-/** The text that is sent for a runtime. */
-export async function serverSource(runtime: Runtime): Promise<string> {
+/** What is sent for a runtime. */
+export async function serverSource(runtime: TestedRuntime): Promise<string | Buffer> {
+  if (runtime === 'native') return nativeProgram(OWN_ARCHITECTURE);
+  if (runtime === 'emulated') return nativeProgram(OTHER_ARCHITECTURE);
   if (runtime !== 'node') {
     return readFile(new URL(runtime === 'perl' ? 'perl/server.pl' : 'python/server.py', SOURCES), 'utf8');
   }
@@ -79,7 +85,7 @@ export interface ServeSetup
 
 /** How to start a server. */
 export interface ServerOptions {
-  runtime: Runtime;
+  runtime: TestedRuntime;
   env: NodeJS.ProcessEnv;
   setup: ServeSetup;
   /** What stands before `sh -c …`: a command that changes the surroundings and then runs the rest. */
@@ -133,8 +139,10 @@ export class RunningServer implements OperationCaller {
     for (const name of Object.keys(config) as (keyof ServerConfig)[]) {
       config[name] = options.setup[name] ?? config[name];
     }
-    const payload = serverPayload(options.runtime, config, await serverSource(options.runtime));
-    const launcher = launcherCommand(options.runtime);
+    const isEmulated = options.runtime === 'emulated';
+    const runtime = options.runtime === 'emulated' ? 'native' : options.runtime;
+    const payload = serverPayload(runtime, config, await serverSource(options.runtime));
+    const launcher = isEmulated ? emulatedLauncher() : launcherCommand(runtime);
     const [command = 'sh', ...args] = [...(options.prefix ?? []), ...launcher];
     const child = spawn(command, args, { env: options.env, stdio: 'pipe' });
     await once(child, 'spawn');

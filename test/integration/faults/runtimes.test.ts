@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => scene?.remove());
 
-describe.each(['python', 'node'] as const)('over %s', (runtime) => {
+describe.each(['python', 'node', 'native'] as const)('over %s', (runtime) => {
   requireRuntime(runtime)('a bridge', () => {
     const cells = cellsOf('client', 'server', 'daemon').filter(({ phase }) => PHASES.has(phase));
     describe.each(cells)('$process', (cell) => {

@@ -9,11 +9,12 @@ import {
   type Runtime,
   SERVER_CONFIG,
   serverPayload,
+  type WantedProgram,
 } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
 import type { Target } from '../targets/target.ts';
 import { readLines } from './log-lines.ts';
-import { serverSource } from './server-source.ts';
+import { serverProgram, serverSource } from './server-source.ts';
 
 /** A socket server that runs in a target and is about to speak frames. */
 export interface StartedServer {
@@ -62,14 +63,20 @@ export async function startServer(target: Target, options: StartOptions): Promis
   try {
     if (options.signal?.aborted) giveUp();
     const found = await launched(exec, patience.signal);
-    if (Buffer.isBuffer(found))
-      throw await notStarted(target, exec, options.runtime, found, stderr, () => noShell);
-    if (found.runtime === 'none') throw noRuntime(target, options.runtime);
+    if (Buffer.isBuffer(found)) throw await notStarted(target, exec, found, stderr, () => noShell);
+    if (found.runtime === 'none') throw noRuntime(target, options.runtime, whyNoProgram(found.detail));
     if (found.noise.length > 0) options.log(`target printed ${found.noise.length} bytes first`, 'debug');
     // The line may have been there before anybody gave up.
     patience.signal.throwIfAborted();
     const config = { ...SERVER_CONFIG, ...options.heartbeat };
-    exec.stdin.write(serverPayload(found.runtime, config, serverSource(found.runtime)));
+    exec.stdin.write(
+      serverPayload(
+        found.runtime,
+        config,
+        sourceOf(target, found.runtime, found.program),
+        found.program?.form,
+      ),
+    );
     return { exec, runtime: found.runtime, stderr };
   } catch (error) {
     exec.kill();
@@ -118,7 +125,6 @@ function news(stdout: Readable, signal: AbortSignal): Promise<void> {
 async function notStarted(
   target: Target,
   exec: ExecStream,
-  runtime: Runtime | undefined,
   printed: Buffer,
   stderr: () => string,
   noShell: () => string,
@@ -127,7 +133,11 @@ async function notStarted(
   const said = stderr() || printable(printed, 200);
   // Engines and shells say it in their own words; what they exit with is the same for other reasons, too.
   if ((NOT_RUN.has(status) || target.kind === 'k8s') && noShell())
-    return noRuntime(target, runtime, noShell());
+    return new BridgeError('TARGET_NO_RUNTIME', {
+      what: `nothing in ${target.name} can run the bridge's end`,
+      why: noShell(),
+      fix: 'Use an image with a shell; a static busybox is enough.',
+    });
   if (printed.length > 0 && status === 0) {
     return new BridgeError('NOT_A_BRIDGE', {
       what: `${target.name} did not start its end of the bridge`,
@@ -151,12 +161,32 @@ export function notAnswered(target: Target, why: string): BridgeError {
   });
 }
 
-function noRuntime(target: Target, runtime: Runtime | undefined, said = ''): BridgeError {
+/** What a launcher is sent. */
+function sourceOf(target: Target, runtime: Runtime, wanted: WantedProgram | undefined): Buffer {
+  if (runtime !== 'native') return serverSource(runtime);
+  const program = wanted && serverProgram(wanted.architecture);
+  if (program) return program;
+  throw noRuntime(
+    target,
+    undefined,
+    `this copy of GPG Bridge was built without its program for ${wanted?.architecture}`,
+  );
+}
+
+/** Why there is no program for a target that has no language, from what its launcher said. */
+function whyNoProgram(detail: string): string {
+  if (detail.startsWith('place'))
+    return "there is no directory that it may write to and run the bridge's program from";
+  return `the bridge's own program is for Linux on x86-64 and arm64, and this is ${printable(Buffer.from(detail), 60) || 'something else'}`;
+}
+
+function noRuntime(target: Target, runtime: Runtime | undefined, whyNoProgram: string): BridgeError {
+  const forced = runtime === 'native' ? whyNoProgram : `it has no usable ${runtime}`;
   return new BridgeError('TARGET_NO_RUNTIME', {
     what: `nothing in ${target.name} can run the bridge's end`,
-    why:
-      said ||
-      `it has ${runtime ? `no usable ${runtime}` : 'neither Node.js 18, nor Perl 5, nor Python 3.6, or newer'}`,
+    why: runtime
+      ? forced
+      : `it has neither Perl 5, nor Python 3.6, nor Node.js 18, or newer, and ${whyNoProgram}`,
     fix: runtime
       ? 'Leave --runtime out, or install it there.'
       : 'Install one of them there: `apt-get install perl-base`, `apk add perl` or `dnf install perl-interpreter`.',

@@ -91,7 +91,7 @@ const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   runtime: {
     value: 'NAME',
     help: 'what runs the socket server there (default: auto, the first that is found)',
-    choices: ['node', 'perl', 'python', 'auto'],
+    choices: ['node', 'perl', 'python', 'native', 'auto'],
   },
   'no-ahead': { help: 'let every answer come from gpg-agent, at the cost of one crossing each' },
   ahead: { help: 'let the target answer again what it may' },

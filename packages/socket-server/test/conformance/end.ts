@@ -1,16 +1,17 @@
 import net from 'node:net';
 import { stopProcess } from '@gpg-bridge/test-support/process';
-import type { RunningServer } from '@gpg-bridge/test-support/socket-server';
+import type { RunningServer, TestedRuntime } from '@gpg-bridge/test-support/socket-server';
 import { CLOSE, DATA, OPEN } from '@gpg-bridge/test-support/wire';
 import { expect, it } from 'vitest';
-import type { Runtime } from '../../src/launch/launch.ts';
 import { Client, Target } from './target.ts';
 
 const GREETING = 'OK Pleased to meet you\n';
 const WORDS = /^ERR 67108941 No agent running <GPG Agent> - [^\n]+\n$/;
 const GREETED = /^OK GPG Bridge\nERR 67108941 No agent running <GPG Agent> - [^\n]+\n$/;
 
-async function gpgServer(runtime: Runtime): Promise<{ target: Target; server: RunningServer; path: string }> {
+async function gpgServer(
+  runtime: TestedRuntime,
+): Promise<{ target: Target; server: RunningServer; path: string }> {
   const target = await Target.create(runtime);
   const server = await target.serve({ gpg: true, ssh: true });
   await server.ready();
@@ -25,7 +26,7 @@ async function rest(client: Client): Promise<string> {
 }
 
 /** What clients are told when the bridge ends. */
-export function endCases(runtime: Runtime): void {
+export function endCases(runtime: TestedRuntime): void {
   const endings: [string, (server: RunningServer) => void][] = [
     ['its host closes', (server) => server.child.stdin.end()],
     ['it gets SIGTERM', (server) => server.child.kill('SIGTERM')],

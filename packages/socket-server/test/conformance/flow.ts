@@ -1,14 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { TestedRuntime } from '@gpg-bridge/test-support/socket-server';
 import { CLOSE, DATA, uint32, WINDOW } from '@gpg-bridge/test-support/wire';
 import { expect, it } from 'vitest';
-import type { Runtime } from '../../src/launch/launch.ts';
 import { Client, pattern, Target } from './target.ts';
 
 const CREDIT = 262_144;
 const MIB = 1_048_576;
 
 /** Credit. */
-export function flowCases(runtime: Runtime): void {
+export function flowCases(runtime: TestedRuntime): void {
   it('sends a stream of any size as far as the host gives credit', async () => {
     const target = await Target.create(runtime);
     const server = await target.serveSsh();

@@ -1,15 +1,15 @@
 import { existsSync } from 'node:fs';
 import { runOk, stopProcess } from '@gpg-bridge/test-support/process';
+import type { TestedRuntime } from '@gpg-bridge/test-support/socket-server';
 import { DATA, PING, PONG } from '@gpg-bridge/test-support/wire';
 import { expect, it } from 'vitest';
-import type { Runtime } from '../../src/launch/launch.ts';
 import { Client, Target } from './target.ts';
 
 /** Short ticks; what is lost after three of them is lost in less than a second. */
 const QUICK = { tickMs: 100, maxUnanswered: 3, idleTicks: 8 };
 
 /** Whether the host is there. */
-export function heartbeatCases(runtime: Runtime): void {
+export function heartbeatCases(runtime: TestedRuntime): void {
   it('answers PING with PONG', async () => {
     const target = await Target.create(runtime);
     const server = await target.serveSsh();

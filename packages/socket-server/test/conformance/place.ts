@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
+import type { TestedRuntime } from '@gpg-bridge/test-support/socket-server';
 import { DATA, OPEN } from '@gpg-bridge/test-support/wire';
 import { expect, it, onTestFinished } from 'vitest';
-import type { Runtime } from '../../src/launch/launch.ts';
 import { Client, Target } from './target.ts';
 
 const identityOf = (path: string) => {
@@ -23,7 +23,7 @@ async function agentElsewhere(): Promise<GnupgHome> {
   return home;
 }
 
-async function withGnupgHome(runtime: Runtime): Promise<[Target, string]> {
+async function withGnupgHome(runtime: TestedRuntime): Promise<[Target, string]> {
   const target = await Target.create(runtime);
   await mkdir(target.gnupgHome, { mode: 0o700 });
   const path = await target.gpgSocket();
@@ -37,7 +37,7 @@ function surroundings(...commands: string[]): string[] {
 }
 
 /** Where the sockets go, and what may be there already. */
-export function placeCases(runtime: Runtime): void {
+export function placeCases(runtime: TestedRuntime): void {
   it('listens where gpg looks without a GNUPGHOME, in a home that is not under /home', async () => {
     const target = await Target.create(runtime, { GNUPGHOME: undefined });
     const prefix = surroundings('mount -t tmpfs none /run/user 2>/dev/null || mount -t tmpfs none /run');

@@ -4,9 +4,9 @@ import { dirname, join } from 'node:path';
 import { importPublicKeys } from '@gpg-bridge/core/remote/keyring';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { run } from '@gpg-bridge/test-support/process';
+import type { TestedRuntime } from '@gpg-bridge/test-support/socket-server';
 import { DATA, ERROR, OPEN } from '@gpg-bridge/test-support/wire';
 import { expect, it, onTestFinished } from 'vitest';
-import type { Runtime } from '../../src/launch/launch.ts';
 import { Client, Target } from './target.ts';
 
 async function hostWithKeys(...names: string[]): Promise<{ keys: Buffer[]; fingerprints: string[] }> {
@@ -25,14 +25,14 @@ async function hostWithKeys(...names: string[]): Promise<{ keys: Buffer[]; finge
 const mode = (path: string) => statSync(path).mode & 0o7777;
 
 /** Starting, public keys, and the end. */
-export function startCases(runtime: Runtime): void {
+export function startCases(runtime: TestedRuntime): void {
   it('says what it is and where its sockets are, which only their user can reach', async () => {
     const target = await Target.create(runtime);
     const server = await target.serve({ gpg: true, ssh: true });
     const ready = await server.ready();
     const gpgSocket = await target.gpgSocket();
     expect(ready.version).toBe(4);
-    expect(ready.runtime).toBe(runtime);
+    expect(ready.runtime).toBe(runtime === 'emulated' ? 'native' : runtime);
     expect(ready.system).toBe(process.platform);
     expect(ready.uid).toBe(process.getuid?.());
     expect(ready.home).toBe(target.home);

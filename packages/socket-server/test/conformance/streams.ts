@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { stopProcess } from '@gpg-bridge/test-support/process';
+import type { TestedRuntime } from '@gpg-bridge/test-support/socket-server';
 import {
   CLOSE,
   DATA,
@@ -13,11 +14,10 @@ import {
   wireFrame,
 } from '@gpg-bridge/test-support/wire';
 import { expect, it } from 'vitest';
-import type { Runtime } from '../../src/launch/launch.ts';
 import { Client, pattern, Target } from './target.ts';
 
 /** OPEN, DATA and CLOSE, and what comes of frames that are none of them. */
-export function streamCases(runtime: Runtime): void {
+export function streamCases(runtime: TestedRuntime): void {
   it('carries bytes both ways, and a close of either side', async () => {
     const target = await Target.create(runtime);
     const server = await target.serveSsh();

@@ -1,6 +1,6 @@
 import { requireRuntime } from '@gpg-bridge/test-support/requirements';
+import type { TestedRuntime } from '@gpg-bridge/test-support/socket-server';
 import { describe } from 'vitest';
-import type { Runtime } from '../../src/launch/launch.ts';
 import { endCases } from './end.ts';
 import { flowCases } from './flow.ts';
 import { heartbeatCases } from './heartbeat.ts';
@@ -9,7 +9,7 @@ import { startCases } from './start.ts';
 import { streamCases } from './streams.ts';
 
 /** The one behaviour that the socket server has on every runtime. */
-export function conformance(runtime: Runtime): void {
+export function conformance(runtime: TestedRuntime): void {
   requireRuntime(runtime)(`socket server on ${runtime}`, () => {
     describe('start and end', () => startCases(runtime));
     describe('streams', () => streamCases(runtime));

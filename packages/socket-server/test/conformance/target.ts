@@ -4,11 +4,15 @@ import { mkdir, rm } from 'node:fs/promises';
 import net from 'node:net';
 import { dirname, join } from 'node:path';
 import { run, runOk } from '@gpg-bridge/test-support/process';
-import { RunningServer, type ServerOptions, type ServeSetup } from '@gpg-bridge/test-support/socket-server';
+import {
+  RunningServer,
+  type ServerOptions,
+  type ServeSetup,
+  type TestedRuntime,
+} from '@gpg-bridge/test-support/socket-server';
 import { makeTempDir } from '@gpg-bridge/test-support/temp';
 import { OPEN } from '@gpg-bridge/test-support/wire';
 import { expect, onTestFinished } from 'vitest';
-import type { Runtime } from '../../src/launch/launch.ts';
 
 /**
  * A user's home as in a target, with a GNUPGHOME of its own: without one, all homes of this user would
@@ -18,13 +22,13 @@ export class Target {
   #servers: RunningServer[] = [];
 
   private constructor(
-    readonly runtime: Runtime,
+    readonly runtime: TestedRuntime,
     readonly root: string,
     readonly env: NodeJS.ProcessEnv,
   ) {}
 
   /** Makes one; everything in it ends with the test. */
-  static async create(runtime: Runtime, env: NodeJS.ProcessEnv = {}): Promise<Target> {
+  static async create(runtime: TestedRuntime, env: NodeJS.ProcessEnv = {}): Promise<Target> {
     const root = await makeTempDir();
     const { SSH_AUTH_SOCK: _ssh, GPG_AGENT_INFO: _info, ...inherited } = process.env;
     const own = {

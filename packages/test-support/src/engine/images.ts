@@ -14,13 +14,27 @@ interface Recipe {
   packages?: readonly string[];
   /** A command run inside at the end. */
   finish?: string;
+  /** The directory inside that becomes the image; else all of it does. */
+  root?: string;
 }
 
 /** The images that tests use, by what is special about each. */
-export type ImageName = 'plain' | 'git' | 'node' | 'python' | 'none' | 'trixie';
+export type ImageName = 'plain' | 'git' | 'node' | 'python' | 'none' | 'busybox' | 'trixie';
 
 const ADD_USER = 'useradd --create-home --uid 1000 --shell /bin/sh dev';
 const DELETE_PERL = 'rm -f /usr/bin/perl*';
+
+/** Makes /image: busybox for everything, and beside it GnuPG, git and the ssh tools with the libraries they need. */
+const ASSEMBLE_BUSYBOX = [
+  'cd / && mkdir -p image/bin image/dev image/etc image/proc image/root image/sys image/tmp image/var/tmp image/usr/bin',
+  'chmod 1777 image/tmp image/var/tmp && chmod 700 image/root && ln -s bin image/sbin',
+  'grep -E "^(root|dev):" etc/passwd | sed s,/bin/bash,/bin/sh, >image/etc/passwd',
+  'grep -E "^(root|dev):" etc/group >image/etc/group && cp -a home image/ && cp -a bin/busybox image/bin/',
+  'for applet in $(busybox --list); do ln -s busybox image/bin/$applet; done',
+  'put() { mkdir -p image$(dirname $1) && cp -L $1 image$1; }',
+  'for name in gpg gpgconf gpg-agent gpg-connect-agent git ssh-add ssh-keygen; do put /usr/bin/$name; done',
+  'for library in $(ldd image/usr/bin/* | grep -o "/[^ ]*\\.so[^ ]*"); do put $library; done',
+].join(' && ');
 
 const RECIPES: Record<ImageName, Recipe> = {
   /** perl-base alone, as in every Debian image. */
@@ -31,6 +45,8 @@ const RECIPES: Record<ImageName, Recipe> = {
   python: { from: 'git', packages: ['python3-minimal'], finish: DELETE_PERL },
   /** None of the languages that the socket server is written in. */
   none: { from: 'git', finish: DELETE_PERL },
+  /** Nothing but a shell, GnuPG and git, as in a small image of Alpine's. */
+  busybox: { from: 'git', packages: ['busybox-static'], finish: ASSEMBLE_BUSYBOX, root: 'image' },
   /** GnuPG 2.4. */
   trixie: { suite: 'trixie', packages: ['gnupg', 'git', 'openssh-client'], finish: ADD_USER },
 };
@@ -86,7 +102,7 @@ async function cachedTar(name: ImageName): Promise<string> {
     else await bootstrap(recipe, root);
     if (base && recipe.packages) await installPackages(root, recipe.packages);
     if (recipe.finish) await inside(root, recipe.finish);
-    await pack(root, join(work, 'image.tar'));
+    await pack(join(root, recipe.root ?? ''), join(work, 'image.tar'));
     // Complete or not there: another run may be looking, or making the same one.
     await rename(join(work, 'image.tar'), tar);
   } finally {

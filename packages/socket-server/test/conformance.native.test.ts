@@ -1,0 +1,3 @@
+import { conformance } from './conformance/suite.ts';
+
+conformance('native');
