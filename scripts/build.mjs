@@ -1,6 +1,6 @@
 // Builds what is shipped: the socket servers, and the command with its library.
 import { execFileSync } from 'node:child_process';
-import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -81,4 +81,16 @@ async function writeManPage() {
   const page = { exports: '' };
   new Function('module', 'require', outputFiles[0].text)(page, createRequire(import.meta.url));
   await writeFile(`${dist}/gpg-bridge.1`, page.exports);
+}
+
+// npm makes no link to a program that is not there yet when it links: with this one `npx gpg-bridge` works in a clone.
+const bin = `${root}node_modules/.bin`;
+const program = '../../packages/cli/dist/gpg-bridge.js';
+await chmod(`${dist}/gpg-bridge.js`, 0o755);
+await mkdir(bin, { recursive: true });
+if (process.platform === 'win32') {
+  await writeFile(`${bin}/gpg-bridge.cmd`, `@node "%~dp0\\${program.replaceAll('/', '\\')}" %*\r\n`);
+} else {
+  await rm(`${bin}/gpg-bridge`, { force: true });
+  await symlink(program, `${bin}/gpg-bridge`);
 }

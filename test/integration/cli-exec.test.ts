@@ -133,6 +133,22 @@ describe('gpg-bridge exec', () => {
   });
 });
 
+describe('a mistyped word', () => {
+  it('of a command, a kind or a target is asked about', async () => {
+    const person = await Person.create({ key: false });
+    const { dir } = await person.localHome();
+    expect((await person.run(['stauts'])).stderr).toContain('Did you mean `status`?');
+    expect((await person.run(['up', 'dokcer:x'])).stderr).toContain('Did you mean docker:x?');
+    await person.ok('up', `local:${dir}`);
+    const wrong = `local:${dir}x`;
+    const like = `Did you mean local:${dir}?`;
+    expect((await person.run(['down', wrong])).stdout.toString()).toContain(like);
+    expect((await person.run(['log', wrong])).stderr).toContain(like);
+    expect((await person.run(['status', wrong])).stderr).toContain(like);
+    expect((await person.run(['env', wrong])).stderr).toContain(like);
+  });
+});
+
 requireSystem('tmux')('at a terminal', () => {
   it('a shell has its size, keys and exit status', async () => {
     const person = await Person.create({ key: false });

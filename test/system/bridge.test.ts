@@ -118,6 +118,12 @@ requireSystem('docker')('gpg-bridge with a Docker container', () => {
     expect(done.status).toBe(3);
   });
 
+  it('asks whether a container with nearly this name is meant', async () => {
+    const { person, name } = await personWithContainer(docker, { image: 'plain' });
+    const done = await person.run(['up', `${name.slice(0, -2)}${name.at(-1)}${name.at(-2)}z`]);
+    expect(done).toMatchObject({ status: 3, stderr: expect.stringContaining(`Did you mean ${name}?`) });
+  });
+
   it('says that there is no such user', async () => {
     const { person, name } = await personWithContainer(docker, { image: 'plain' });
     const done = await person.run(['up', name, '--user=nobody-of-this-name']);

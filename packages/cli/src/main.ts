@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { jsonLine, printable } from '@gpg-bridge/core/text/escape';
+import { nearest } from '@gpg-bridge/core/text/nearest';
 import * as completion from './commands/completion.ts';
 import * as down from './commands/down.ts';
 import * as env from './commands/env.ts';
@@ -11,7 +12,7 @@ import * as log from './commands/log.ts';
 import { isCommand, ownWords, parseCommand, usage } from './commands/parse.ts';
 import * as pause from './commands/pause.ts';
 import * as shell from './commands/shell.ts';
-import type { CommandName, ParsedCommand } from './commands/specs.ts';
+import { COMMANDS, type CommandName, type ParsedCommand } from './commands/specs.ts';
 import * as status from './commands/status.ts';
 import * as up from './commands/up.ts';
 import { VERSION } from './version.ts';
@@ -52,7 +53,8 @@ async function main(words: readonly string[]): Promise<number> {
     process.stdout.write(`${VERSION}\n`);
     return 0;
   }
-  if (!isCommand(first)) throw usage(undefined, `there is no command '${first}'`);
+  if (!isCommand(first))
+    throw usage(undefined, `there is no command '${first}'`, nearest(first, Object.keys(COMMANDS)));
   const command = parseCommand(first, rest);
   if (command.flags.help) {
     process.stdout.write(`${commandHelp(first)}\n`);

@@ -1,5 +1,6 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { printableValue } from '@gpg-bridge/core/text/escape';
+import { nearest } from '@gpg-bridge/core/text/nearest';
 import type { BridgeSelector } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
@@ -41,16 +42,24 @@ export async function runningBridge(command: CommandName, parsed: ParsedCommand)
   const named = requireNamedBridge(command, parsed);
   const status = await new Manager().find(named.spec, named.selector);
   if (status) return status;
-  throw noBridge(named);
+  throw await noBridge(named);
 }
 
 /** The error for a bridge that is not there. */
-export function noBridge({ spec, name, selector }: NamedBridge): BridgeError {
+export async function noBridge(named: NamedBridge): Promise<BridgeError> {
+  const { spec, name, selector } = named;
   return new BridgeError('BRIDGE_NOT_RUNNING', {
     what: `there is no bridge to ${name}`,
     why: 'none was started, or it has ended',
-    fix: `Start one with \`gpg-bridge up ${operandWords(spec, selector)}\`.`,
+    fix: `${await likeName(named)}Start one with \`gpg-bridge up ${operandWords(spec, selector)}\`.`,
   });
+}
+
+/** Asks about a target whose name is nearly this one and which has a bridge, if there is one. */
+export async function likeName({ name }: NamedBridge): Promise<string> {
+  const targets = (await new Manager().list()).map(({ target }) => target);
+  const meant = targets.includes(name) ? undefined : nearest(name, targets);
+  return meant === undefined ? '' : `Did you mean ${printableValue(meant)}? `;
 }
 
 /** The words that name a bridge on a command line, fit to be pasted into a shell. */

@@ -1,6 +1,6 @@
 import { printableValue } from '@gpg-bridge/core/text/escape';
 import { Manager, type StopResult } from '../manager/manager.ts';
-import { namedBridge, otherUsers } from './bridge-operand.ts';
+import { likeName, namedBridge, otherUsers } from './bridge-operand.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
 
@@ -19,7 +19,8 @@ export async function run(command: ParsedCommand): Promise<number> {
   if (named && command.flags.all) throw usage('down', 'a target and --all exclude each other');
   if (named) {
     const result = await manager.stop(named.spec, { ...named.selector, force });
-    process.stdout.write(`${RESULTS[result](printableValue(named.name))}\n`);
+    const like = result === 'none' ? await likeName(named) : '';
+    process.stdout.write(`${`${RESULTS[result](printableValue(named.name))} ${like}`.trim()}\n`);
     process.stdout.write(otherUsers('down', await manager.findAll(named.spec, named.selector)));
     return 0;
   }

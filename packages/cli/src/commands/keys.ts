@@ -9,7 +9,7 @@ export async function run(command: ParsedCommand): Promise<number> {
   if (verb !== 'sync') throw usage('keys', verb ? `it knows no '${verb}'` : 'say `keys sync TARGET`');
   const named = requireNamedBridge('keys', { ...command, operands });
   const result = await new Manager().syncKeys(named.spec, named.selector);
-  if (!result) throw noBridge(named);
+  if (!result) throw await noBridge(named);
   const { added, updated, unchanged } = result;
   if (command.flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
   else {

@@ -88,11 +88,11 @@ async function showLines(
 /** The log of one bridge. */
 async function oneLog(named: NamedBridge, tell: (line: LogLine) => void): Promise<LogSource> {
   const key = await new Manager().keyOf(named.spec, named.selector);
-  if (key === undefined) throw noBridge(named);
+  if (key === undefined) throw await noBridge(named);
   const { log } = bridgeFiles(stateDirectory(), key);
   const reader = new LogReader(log, tell);
   const isOlder = new LogReader(olderPart(log), tell).read();
-  if (!reader.read() && !isOlder) throw noBridge(named);
+  if (!reader.read() && !isOlder) throw await noBridge(named);
   return {
     directory: dirname(log),
     read() {
@@ -133,7 +133,7 @@ async function followMoved(reader: LogReader, { spec, selector }: NamedBridge): 
 async function showUses(named: NamedBridge, { count, since, json }: Wanted): Promise<number> {
   const key = await new Manager().keyOf(named.spec, named.selector);
   const files: BridgeFiles | undefined = key === undefined ? undefined : bridgeFiles(stateDirectory(), key);
-  if (!files) throw noBridge(named);
+  if (!files) throw await noBridge(named);
   checkStateDirectory(recordDirectory());
   const uses = readUseRecord(useRecordPath(files)).filter(({ time }) => !(Date.parse(time) < since));
   const shown = count === 0 ? [] : uses.slice(-count);

@@ -68,6 +68,14 @@ describe('parseCommand', () => {
     expect(error.message).toBe(`wrong usage of ${name}: ${why}. See \`gpg-bridge ${name} --help\`.`);
   });
 
+  it.each([
+    ['--takover', '--takeover'],
+    ['--no-shh', '--no-ssh'],
+    ['--verbos', '--verbose'],
+  ])('asks about %s whether %s is meant', (word, meant) => {
+    expect(failure('up', 'box', word).fix).toBe(`Did you mean \`${meant}\`? See \`gpg-bridge up --help\`.`);
+  });
+
   it('knows its commands, and nothing that objects bring along', () => {
     expect(isCommand('up')).toBe(true);
     for (const word of ['UP', '', 'constructor', '__proto__', 'toString'])

@@ -1,7 +1,9 @@
 import { parseArgs } from 'node:util';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { nearest } from '@gpg-bridge/core/text/nearest';
 import {
   COMMANDS,
+  COMMON_OPTIONS,
   type CommandName,
   type CommandSpec,
   type OptionSpec,
@@ -46,7 +48,17 @@ export function parseCommand(name: CommandName, all: readonly string[]): ParsedC
     if (error instanceof BridgeError) throw error;
     // The first sentence of Node's message says what is wrong; the rest is advice about Node's parser.
     const why = (error as Error).message.split(/\. |\n/)[0] ?? 'the options are not understood';
-    throw usage(name, why.charAt(0).toLowerCase() + why.slice(1).replace(/\.$/, ''));
+    const [, unknown] = /^Unknown option '--(.+)'/.exec(why) ?? [];
+    const known = Object.entries({ ...spec.options, ...COMMON_OPTIONS }).filter(
+      ([, { internal }]) => !internal,
+    );
+    const meant =
+      unknown &&
+      nearest(
+        unknown,
+        known.map(([option]) => option),
+      );
+    throw usage(name, why.charAt(0).toLowerCase() + why.slice(1).replace(/\.$/, ''), meant && `--${meant}`);
   }
 }
 
@@ -79,10 +91,10 @@ function splitCommand(spec: CommandSpec, all: readonly string[]): { words: strin
 }
 
 /** The error for wrong words, with where to look. */
-export function usage(name: CommandName | undefined, why: string): BridgeError {
+export function usage(name: CommandName | undefined, why: string, meant?: string): BridgeError {
   return new BridgeError('USAGE', {
     what: name ? `wrong usage of ${name}` : 'wrong usage',
     why,
-    fix: `See \`gpg-bridge ${name ? `${name} ` : ''}--help\`.`,
+    fix: `${meant ? `Did you mean \`${meant}\`? ` : ''}See \`gpg-bridge ${name ? `${name} ` : ''}--help\`.`,
   });
 }

@@ -5,7 +5,7 @@ import { Manager } from '../manager/manager.ts';
 import { byteCount, duration, milliseconds, shortKey } from '../terminal/format.ts';
 import { operationName, operationWords } from '../terminal/operation-words.ts';
 import { styles } from '../terminal/style.ts';
-import { type NamedBridge, namedBridge, otherUsers } from './bridge-operand.ts';
+import { likeName, type NamedBridge, namedBridge, otherUsers } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
 
 /** How often a watched status is looked at. */
@@ -32,8 +32,13 @@ export async function run(command: ParsedCommand): Promise<number> {
   if (!command.flags.json) {
     process.stdout.write(otherUsers('status', await manager.findAll(named.spec, named.selector), found));
   }
+  if (!found && !command.flags.json) process.stderr.write(withLineEnd(await likeName(named)));
   if (!found) return NONE_STATUS;
   return found.state === 'ready' ? 0 : BROKEN_STATUS;
+}
+
+function withLineEnd(text: string): string {
+  return text && `${text.trim()}\n`;
 }
 
 /** The bridges in words for a person. */

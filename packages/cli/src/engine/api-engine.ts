@@ -69,6 +69,12 @@ export class ApiEngine implements Engine {
     throw containerNotFound(this.kind, nameOrId, engineMessage(answer));
   }
 
+  async containerNames(): Promise<string[]> {
+    const { body } = await this.connection.request('GET', '/containers/json');
+    const listed = Array.isArray(body) ? (body as { Names?: unknown }[]) : [];
+    return listed.flatMap(({ Names }) => [Names].flat().map((name) => String(name).replace(/^\//, '')));
+  }
+
   async exec(container: string, argv: readonly string[], options: ExecOptions = {}): Promise<ExecStream> {
     checkContainerName(this.kind, container);
     const execId = await this.createExec(container, argv, options, false);

@@ -70,6 +70,11 @@ export class CommandEngine implements Engine {
     throw this.unreachable(reason);
   }
 
+  async containerNames(): Promise<string[]> {
+    const { status, stdout } = await this.run(['ps', '--format={{.Names}}']);
+    return status === 0 ? stdout.toString().split(/[\n,]/).filter(Boolean) : [];
+  }
+
   async readFile(container: string, path: string): Promise<Buffer | undefined> {
     checkContainerName(this.kind, container);
     const { status, stdout } = await this.run(['cp', `${container}:${path}`, '-']);

@@ -17,11 +17,11 @@ export function checkContainerName(kind: EngineKind, name: string): void {
 }
 
 /** The error for a container that is not there. */
-export function containerNotFound(kind: EngineKind, name: string, why: string): BridgeError {
+export function containerNotFound(kind: EngineKind, name: string, why: string, meant?: string): BridgeError {
   return new BridgeError('TARGET_NOT_FOUND', {
     what: `${kind} container ${JSON.stringify(name)} not found`,
     why,
-    fix: `See \`${kind} ps -a\` for the names.`,
+    fix: `${meant ? `Did you mean ${meant}? ` : ''}See \`${kind} ps -a\` for the names.`,
   });
 }
 

@@ -89,6 +89,8 @@ export interface Engine {
   readFile(container: string, path: string): Promise<Buffer | undefined>;
   /** Finds a container by name, id or the start of an id. */
   inspectContainer(nameOrId: string): Promise<ContainerInfo>;
+  /** The names of the containers that run. */
+  containerNames(): Promise<string[]>;
   /** Starts a command without a terminal in a running container. */
   exec(container: string, argv: readonly string[], options?: ExecOptions): Promise<ExecStream>;
   /** Runs a command on this process's own streams; resolves to how it ended. */

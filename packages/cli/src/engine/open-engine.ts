@@ -1,5 +1,8 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { printable } from '@gpg-bridge/core/text/escape';
+import { nearest } from '@gpg-bridge/core/text/nearest';
 import { ApiEngine } from './api-engine.ts';
+import { containerNotFound } from './container-errors.ts';
 import { type DiscoveryOptions, discoverEndpoint } from './endpoint.ts';
 import type { ContainerInfo, Engine, EngineKind } from './engine.ts';
 
@@ -28,14 +31,31 @@ export async function openContainer(
       return { engine, info: await engine.inspectContainer(nameOrId), address };
     } catch (error) {
       // An engine that answers at all is the right one, whatever it says of the container.
-      if (!isUnreachable(error) && (await answers(engine))) throw error;
+      if (!isUnreachable(error) && (await answers(engine)))
+        throw await withLikeName(error, engine, kind, nameOrId);
     }
   }
   const { CommandEngine } = await import('./command-engine.ts'); // seldom needed
   const env = { ...(options.env ?? process.env), ...pins };
   const isStill = async () => (await discoverEndpoint(kind, { ...options, env })).address === address;
   const engine = new CommandEngine(kind, { env, isStill });
-  return { engine, info: await engine.inspectContainer(nameOrId), address };
+  try {
+    return { engine, info: await engine.inspectContainer(nameOrId), address };
+  } catch (error) {
+    throw await withLikeName(error, engine, kind, nameOrId);
+  }
+}
+
+/** For a name that no container has, the one that may be meant. */
+async function withLikeName(
+  error: unknown,
+  engine: Engine,
+  kind: EngineKind,
+  name: string,
+): Promise<unknown> {
+  if (!(error instanceof BridgeError) || error.code !== 'TARGET_NOT_FOUND') return error;
+  const meant = nearest(name, await engine.containerNames().catch(() => []));
+  return meant === undefined ? error : containerNotFound(kind, name, error.why, printable(meant));
 }
 
 function answers(engine: ApiEngine): Promise<boolean> {

@@ -1,3 +1,4 @@
+import { nearest } from '@gpg-bridge/core/text/nearest';
 import { refuseUser, type Target, type TargetOptions, wrongTarget } from './target.ts';
 
 type Resolver = (name: string, options: TargetOptions) => Promise<Target>;
@@ -57,7 +58,12 @@ export async function resolveTarget(spec: string | undefined, options: TargetOpt
   const { kind, name } = splitSpec(spec);
   const resolver = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
   if (!resolver) {
-    throw wrongTarget(`there is no kind '${kind}'`, `Use one of ${Object.keys(KINDS).join(', ')}.`);
+    const meant = nearest(kind, Object.keys(KINDS));
+    const question = meant ? `Did you mean ${meant}:${name}? ` : '';
+    throw wrongTarget(
+      `there is no kind '${kind}'`,
+      `${question}Use one of ${Object.keys(KINDS).join(', ')}.`,
+    );
   }
   // A name is an argument of other programs: one that looks like an option must not become one.
   if (!name || name.startsWith('-')) throw wrongTarget(`'${spec}' names nothing`, 'See `gpg-bridge --help`.');
