@@ -5,13 +5,20 @@ import { Person } from '@gpg-bridge/test-support/cli';
 import { EVIL, expectHarmless } from '@gpg-bridge/test-support/harmless';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 
 const ID = 'a'.repeat(64);
 const BOX = { Id: ID, Name: '/box', State: { Running: true }, Config: { User: '' } };
-/** Every command that looks a container up. */
-const COMMANDS = ['up', 'down', 'status', 'log', 'env'] as const;
-const WAYS = [[], ['--verbose'], ['--json'], ['--verbose', '--json']] as const;
+/** Every command that looks a target up. */
+const COMMANDS: readonly (readonly string[])[] = [
+  ['down', 'TARGET'],
+  ['status', 'TARGET'],
+  ['log', 'TARGET'],
+  ['env', 'TARGET'],
+  ['doctor', 'TARGET'],
+  ['keys', 'sync', 'TARGET'],
+  ['exec', 'TARGET', '--', 'true'],
+];
 
 /** No real engine can be made to say such things; this one speaks its API on a socket. */
 async function hostileEngine(answer: RequestListener): Promise<NodeJS.ProcessEnv> {
@@ -49,53 +56,57 @@ const ANSWERS: Readonly<Record<string, RequestListener>> = {
   },
 };
 
-describe.each(Object.entries(ANSWERS))(
-  'an engine that says %s that a terminal would obey',
-  (_what, answer) => {
-    it.each(COMMANDS)('has it escaped or refused by %s', async (command) => {
-      const person = await Person.create({ key: false, env: await hostileEngine(answer) });
-      for (const way of WAYS) {
-        if (way.some((word) => word === '--json') && (command === 'down' || command === 'env')) continue;
-        const { stdout, stderr, status } = await person.run([command, 'box', ...way]);
-        expectHarmless(stdout.toString(), stderr);
-        if (command === 'up') expect(status).not.toBe(0);
-        // Nothing that is printed for a person to paste has the words outside of quotes.
-        const pasted = `${stdout}\n${stderr}`.split('\n').flatMap((line) => line.match(/`[^`]*`/g) ?? []);
-        expect(pasted.filter((hint) => /^[^']*rm -rf/.test(hint))).toEqual([]);
-        expect(stderr.length).toBeLessThan(20_000);
-      }
-    });
+/** Runs every command, and looks at what it printed. With --verbose a command says what it says without, and more. */
+async function expectWordsKept(person: Person, target: string): Promise<void> {
+  const lines = [
+    ['up', target],
+    ['up', '--verbose', '--json', target],
+    ['status', '--json', target],
+    ...COMMANDS.map(([first, ...rest]) => [
+      first!,
+      '--verbose',
+      ...rest.map((word) => (word === 'TARGET' ? target : word)),
+    ]),
+  ];
+  for (const words of lines) {
+    const { stdout, stderr, status } = await person.run(words);
+    const printed = `${stdout}\n${stderr}`;
+    expectHarmless(printed);
+    if (words[0] === 'up') expect(status).not.toBe(0);
+    // Nothing that is printed for a person to paste has the words outside of quotes.
+    const pasted = printed.split('\n').flatMap((line) => line.match(/`[^`]*`/g) ?? []);
+    expect(pasted.filter((hint) => /^[^']*rm -rf/.test(hint))).toEqual([]);
+    expect(stderr.length).toBeLessThan(20_000);
+  }
+}
+
+it.each(Object.entries(ANSWERS))(
+  'an engine that says %s that a terminal would obey has it escaped or refused by every command',
+  async (_what, answer) => {
+    await expectWordsKept(await Person.create({ key: false, env: await hostileEngine(answer) }), 'box');
   },
 );
 
-describe.each(['docker', 'podman', 'kubectl', 'ssh'] as const)(
-  'a %s that fails with such words',
-  (program) => {
-    const targets = { docker: 'docker:box', podman: 'podman:box', kubectl: 'k8s:pod', ssh: 'ssh:host' };
-
-    it.each(COMMANDS)('has them escaped by %s', async (command) => {
-      const dir = await tempDir();
-      const words = EVIL.replace('\r\n', '');
-      await writeScript(dir, program, `printf '%s' '${words}'\nprintf '%s' '${words}' >&2\nexit 1`);
-      const person = await Person.create({
-        key: false,
-        env: {
-          PATH: `${dir}${delimiter}${process.env.PATH}`,
-          DOCKER_HOST: 'tcp://127.0.0.1:1',
-          CONTAINER_HOST: 'tcp://127.0.0.1:1',
-        },
-      });
-      for (const way of [[], ['--verbose']]) {
-        const { stdout, stderr, status } = await person.run([command, targets[program], ...way]);
-        expectHarmless(stdout.toString(), stderr);
-        if (command === 'up') {
-          expect(status).not.toBe(0);
-          expect(stderr).toContain('\\x1b]0;evil\\x07');
-        }
-      }
-    });
-  },
-);
+it.each([
+  ['docker', 'docker:box'],
+  ['podman', 'podman:box'],
+  ['kubectl', 'k8s:pod'],
+  ['ssh', 'ssh:host'],
+])('a %s that fails with such words has them escaped by every command', async (program, target) => {
+  const dir = await tempDir();
+  const words = EVIL.replace('\r\n', '');
+  await writeScript(dir, program, `printf '%s' '${words}'\nprintf '%s' '${words}' >&2\nexit 1`);
+  const person = await Person.create({
+    key: false,
+    env: {
+      PATH: `${dir}${delimiter}${process.env.PATH}`,
+      DOCKER_HOST: 'tcp://127.0.0.1:1',
+      CONTAINER_HOST: 'tcp://127.0.0.1:1',
+    },
+  });
+  await expectWordsKept(person, target);
+  expect((await person.run(['up', target])).stderr).toContain('\\x1b]0;evil\\x07');
+});
 
 it('a cluster that names a pod so that kubectl would take it for an option is not believed', async () => {
   const dir = await tempDir();

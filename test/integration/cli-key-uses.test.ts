@@ -75,6 +75,32 @@ describe('every use of a private key', () => {
 });
 
 describe('a target', () => {
+  it('can neither copy, make, remove nor replace a private key, nor change the agent', async () => {
+    const { person, keygrip, socket } = await personWithBridge();
+    const before = await person.home.gpgOk(['--with-colons', '--list-secret-keys']);
+    const commands = [
+      `EXPORT_KEY ${keygrip}`,
+      'KEYWRAP_KEY --export',
+      'IMPORT_KEY',
+      'GENKEY',
+      `DELETE_KEY --force ${keygrip}`,
+      `PASSWD ${keygrip}`,
+      `PRESET_PASSPHRASE ${keygrip} -1 61`,
+      'CLEAR_PASSPHRASE x',
+      'OPTION pinentry-mode=loopback',
+      'PUTVAL x y',
+      'SCD SERIALNO',
+      'RELOADAGENT',
+      'KILLAGENT',
+    ];
+    const said = await talk(socket, `${commands.join('\n')}\nBYE\n`);
+    const answers = said.split('\n').slice(1, -1);
+    expect(answers.slice(0, -1).map((answer) => answer.replace(/ <.*/, ''))).toEqual(
+      commands.map(() => 'ERR 67109115 Forbidden'),
+    );
+    expect(await person.home.gpgOk(['--with-colons', '--list-secret-keys'])).toBe(before);
+  });
+
   it('can not have a passphrase asked for in its own words', async () => {
     const { socket } = await personWithBridge();
     const said = await talk(socket, 'GET_PASSPHRASE X X Prompt Give+me+your+password\nBYE\n');

@@ -20,6 +20,9 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['log', 'local:/tmp/gb-none', '--uses'],
   ['env', 'local:/tmp/gb-none'],
   ['completion', 'targets'],
+  ['keys', 'sync', 'local:/tmp/gb-none'],
+  ['exec', 'local:/tmp/gb-none', '--', 'true'],
+  ['pause'],
 ];
 
 /** A control socket that somebody else put there; it counts who comes. */

@@ -1,5 +1,6 @@
 import { isatty } from 'node:tty';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { printableValue } from '@gpg-bridge/core/text/escape';
 import type { BridgeInfo } from '../manager/types.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import type { Target } from '../targets/target.ts';
@@ -29,7 +30,8 @@ export async function runThere(
   const info = await ensureBridge(spec, { ...options, now: flags.now === true });
   if (typeof info === 'number') return info;
   if (info.result !== 'running' || info.mended.length > 0) {
-    process.stderr.write(`gpg-bridge: ${changes(info, operandWords(info.target, options))}\n`);
+    const line = printableValue(changes(info, operandWords(info.target, options)));
+    process.stderr.write(`gpg-bridge: ${line}\n`);
   }
   const target = await resolveTarget(spec, options);
   const variables = Object.entries(info.variables).map(([name, value]) => `${name}=${value}`);

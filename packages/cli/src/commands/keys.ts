@@ -1,3 +1,4 @@
+import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import { Manager } from '../manager/manager.ts';
 import { noBridge, requireNamedBridge } from './bridge-operand.ts';
 import { usage } from './parse.ts';
@@ -11,10 +12,10 @@ export async function run(command: ParsedCommand): Promise<number> {
   const result = await new Manager().syncKeys(named.spec, named.selector);
   if (!result) throw await noBridge(named);
   const { added, updated, unchanged } = result;
-  if (command.flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+  if (command.flags.json) process.stdout.write(`${jsonLine(result)}\n`);
   else {
     process.stdout.write(
-      `Public keys in ${named.name}: ${added} new, ${updated} updated, ${unchanged} unchanged.\n`,
+      `Public keys in ${printableValue(named.name)}: ${added} new, ${updated} updated, ${unchanged} unchanged.\n`,
     );
   }
   return 0;
