@@ -86,12 +86,26 @@ function judgeGpgKey(git: GitFacts, words: Words, facts: Facts): Judgement | und
     return warning('user.signingkey is not set, and no key has the address of git', set(best));
   }
   const named = all.filter((key) => isCalled(key, name));
-  if (named.some(({ canSign }) => canSign)) return fine(`user.signingkey is ${name}`);
   const [key] = named;
+  if (named.some(({ canSign }) => canSign)) {
+    if (key && isRefused(key, facts)) {
+      const why = `user.signingkey is ${keyName(key)}, and the bridge offers other keys alone`;
+      return failure(why, words.bridge('up', '--gpg-key', key.fingerprint));
+    }
+    return fine(`user.signingkey is ${name}`);
+  }
   const why = key
     ? `user.signingkey is ${keyName(key)}, which ${key.revoked ? 'is revoked' : key.expired ? 'has expired' : "can't sign"}`
     : `user.signingkey is ${name}, which is no private key of this machine`;
   return failure(why, best ? set(best) : MAKE_KEY);
+}
+
+/** Whether the bridge was told to offer other keys. */
+function isRefused(key: KeyDetails, { bridge }: Facts): boolean {
+  const offered = bridge?.found?.options.gpgKeys ?? [];
+  const isOffered = (name: string) =>
+    isCalled(key, name) || key.keygrips.includes(name.replace(/^&/, '').toUpperCase());
+  return offered.length > 0 && !offered.some(isOffered);
 }
 
 function judgeSshKey(git: GitFacts, words: Words, { host }: Facts): Judgement | undefined {

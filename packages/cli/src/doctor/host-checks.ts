@@ -17,6 +17,8 @@ const INSTALL_PINENTRY_ELSEWHERE = 'sudo apt-get install pinentry-curses';
 const RESTART_AGENT = 'gpgconf --kill gpg-agent && gpgconf --launch gpg-agent';
 /** What makes a key; the person puts in who they are. */
 export const MAKE_KEY = "gpg --batch --quick-gen-key 'Your Name <you@example.org>'";
+/** What tells gpg-agent the terminal that it is typed in. */
+export const SHOW_PINENTRY = 'export GPG_TTY="$(tty)" && gpg-connect-agent updatestartuptty /bye';
 /** A key that expires within this many seconds is worth a word: two weeks. */
 const SOON_SECONDS = 14 * 86_400;
 
@@ -163,8 +165,7 @@ function judgePinentry({ host: { pinentry, agent, gpgconf } }: Facts): Judgement
   }
   return warning(
     `${pinentry.name} can't show itself to you: gpg-agent knows neither a terminal nor a display for clients of a bridge`,
-    // GPG_TTY has to be what `tty` says in the shell that is typed in.
-    'export GPG_TTY="$(tty)" && gpg-connect-agent updatestartuptty /bye',
+    SHOW_PINENTRY,
   );
 }
 

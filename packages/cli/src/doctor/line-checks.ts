@@ -25,32 +25,35 @@ function judgeTarget({ line, words }: Facts): Judgement | undefined {
   return fine(`${words.target} runs commands; ${runtime} there runs the bridge's end`);
 }
 
-function judgeBridge({ bridge, words, host }: Facts): Judgement | undefined {
+function judgeBridge({ bridge, words, target }: Facts): Judgement | undefined {
   if (!bridge || !words) return undefined;
   if (bridge.error) return failure(bridge.error.why, words.bridge('down', '--force'));
   const status = bridge.found;
-  if (!status) {
-    if (host.extraSocket.error && host.sshAgent.error) return warning('no bridge is up', words.bridge('up'));
-    return warning('no bridge is up: the keys of this machine are not there', words.bridge('up'));
-  }
-  return judgeRunning(status, words);
+  if (!status) return warning('no bridge is up: the keys of this machine are not there', words.bridge('up'));
+  const isForwarded = target?.sockets.some(
+    (socket) => socket.finding.found?.found === 'forward' && socket.bridge?.key !== status.key,
+  );
+  return judgeRunning(status, words, isForwarded);
 }
 
 /** What is to be said about a bridge that runs. */
-export function judgeRunning(status: DaemonStatus, words: Pick<Words, 'bridge'>): Judgement {
-  const { state, problems, pid, uptimeSeconds, sockets } = status;
+function judgeRunning(status: DaemonStatus, words: Words, isForwarded = false): Judgement {
+  const { state, problems, pid, uptimeSeconds, sockets, paused } = status;
   if (state === 'not-answering') {
     return failure(`its daemon (pid ${pid}) does not answer`, words.bridge('down', '--force'));
   }
-  if (problems.length > 0) return failure(problems.join('; '), words.bridge('up', ...takeover(problems)));
+  if (problems.length > 0) {
+    // What another forward holds is only taken from it by a person who says so.
+    const takeover = isForwarded || problems.some((text) => text.includes('another forward'));
+    return failure(problems.join('; '), words.bridge('up', ...(takeover ? ['--takeover'] : [])));
+  }
   if (state !== 'ready') return warning(`it is ${state.replaceAll('-', ' ')}`, words.bridge('up'));
+  if (paused) {
+    const until = paused.until === null ? '' : ` until ${paused.until}`;
+    return warning(`it is paused${until}: nothing is signed or decrypted`, 'gpg-bridge resume');
+  }
   const shown = sockets.map(({ path }) => path).join(', ');
   return fine(`up for ${duration(uptimeSeconds)} (pid ${pid}): ${shown}`);
-}
-
-/** A path that another forward holds is only taken from it by a person who says so. */
-function takeover(problems: readonly string[]): string[] {
-  return problems.some((text) => /another forward|listens there/.test(text)) ? ['--takeover'] : [];
 }
 
 /** Whether a bridge uses the agents that a new one would. */
@@ -88,8 +91,8 @@ function judgeWaiting({ bridge }: Facts): Judgement | undefined {
   if (!waiting) return undefined;
   const key = waiting.key ? ` with key ${waiting.key.slice(-16)}` : '';
   return warning(
-    `${waiting.command}${key} has waited for you for ${duration(waiting.sinceSeconds)}`,
-    'Answer the pinentry, or touch the key. If there is none to be seen: gpgconf --kill gpg-agent',
+    `${waiting.command}${key} has waited for your PIN, passphrase or touch for ${duration(waiting.sinceSeconds)}; if nothing asks you for one, end it`,
+    'gpgconf --kill gpg-agent',
   );
 }
 

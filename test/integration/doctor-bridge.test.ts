@@ -1,0 +1,82 @@
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Person } from '@gpg-bridge/test-support/cli';
+import { Patient } from '@gpg-bridge/test-support/doctor';
+import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
+import { runOk } from '@gpg-bridge/test-support/process';
+import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
+import { describe, expect, it, onTestFinished } from 'vitest';
+
+/** A person with a bridge to a local target. */
+async function withBridge(agentConf = '', key = true) {
+  const person = await Person.create({ agentConf, key });
+  const target = await person.localHome();
+  const name = `local:${target.dir}`;
+  return { person, target, name, patient: await Patient.create(person, [name]) };
+}
+
+describe('gpg-bridge doctor about a bridge', () => {
+  it('a socket that another forward has taken', async () => {
+    const { person, target, name, patient } = await withBridge();
+    await person.ok('up', name);
+    const relayTo = await person.home.socket('agent-extra-socket');
+    const path = join(target.dir, 'S.gpg-agent');
+    await SocketHolder.start(`${path}.other`, { relayTo });
+    await rename(`${path}.other`, path);
+    await patient.isCuredOf('target-socket', { status: 'warn', detail: /another forward/ });
+    await SocketHolder.start(`${path}.other`, { relayTo });
+    await rename(`${path}.other`, path);
+    await patient.isCuredOf('line-bridge', { status: 'fail', detail: /./ });
+  });
+
+  it('a pause', async () => {
+    const { person, name, patient } = await withBridge();
+    await person.ok('up', name);
+    await person.ok('pause');
+    const signing = patient.with(name, '--sign');
+    expect(await signing.check('sign')).toMatchObject({ status: 'fail', fix: 'gpg-bridge resume' });
+    await signing.isCuredOf('line-bridge', { status: 'warn', detail: /it is paused: nothing is signed/ });
+    expect(await signing.check('sign')).toMatchObject({ status: 'ok' });
+  });
+
+  it('a signing key that the bridge does not offer', async () => {
+    const { person, name, patient } = await withBridge();
+    const other = await person.home.createKey('Other <other@example.org>');
+    await runOk('git', ['config', '--global', 'user.signingkey', other], { env: person.env });
+    await person.ok('up', name, '--gpg-key', person.fingerprint);
+    const signing = patient.with(name, '--sign');
+    expect(await signing.check('sign')).toMatchObject({
+      status: 'fail',
+      fix: `gpg-bridge up ${name} --gpg-key all`,
+    });
+    await signing.isCuredOf('git-signing-key', { status: 'fail', detail: /offers other keys alone/ });
+    expect(await signing.check('sign')).toMatchObject({
+      status: 'ok',
+      detail: expect.stringContaining(other.slice(-16)),
+    });
+  });
+
+  it('a signature that waits for a person, and one that they refused', async () => {
+    const pinentry = await ScriptedPinentry.create('open');
+    onTestFinished(() => pinentry.remove());
+    const { person, target, name, patient } = await withBridge(pinentry.agentConf, false);
+    await person.home.createKey('Ada <ada@example.org>', { passphrase: 'open' });
+    await person.ok('up', name);
+    await pinentry.cancels();
+    const signing = patient.with(name, '--sign');
+    const refused = await signing.check('sign');
+    expect(refused).toMatchObject({ status: 'fail', detail: expect.stringMatching(/cancelled/) });
+    expect(refused?.fix).toBe(`gpg-bridge doctor ${name} --sign`);
+    await pinentry.waits();
+    const signature = target.gpg(['--clear-sign'], { input: 'x' });
+    await pinentry.asked();
+    await expect
+      .poll(async () => (await patient.check('line-waiting'))?.status, { timeout: 20_000 })
+      .toBe('warn');
+    await patient.isCuredOf('line-waiting', {
+      status: 'warn',
+      detail: /PKSIGN with key .* has waited for your PIN/,
+    });
+    expect((await signature).status).not.toBe(0);
+  });
+});
