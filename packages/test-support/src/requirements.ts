@@ -30,6 +30,7 @@ const REQUIREMENTS = {
   },
   root: { root: true, programs: [] },
   mount: { root: true, programs: ['mount', 'umount'] },
+  systemd: { root: true, programs: ['systemd', 'systemctl', 'unshare', 'nsenter', 'setpriv'] },
   zsh: { programs: ['zsh', 'tmux'] },
   fish: { programs: ['fish', 'tmux'] },
   bash: { programs: ['bash', 'tmux'] },

@@ -1,3 +1,4 @@
+import type { BridgeError } from '@gpg-bridge/core/errors';
 import { optionChanges, withHostAgents } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { shellQuote } from '../targets/shell-quote.ts';
@@ -8,6 +9,9 @@ import { failure, fine, type Judgement, warning } from './finding.ts';
 
 /** A question that takes longer than this makes every signature a matter of patience: a dozen of them. */
 const SLOW_MS = 500;
+
+/** Nothing runs there yet that could tell which of these it has. */
+const INSTALL_RUNTIME = 'apt-get install -y perl-base || apk add perl || dnf install -y perl-interpreter';
 
 /** What is checked on the way to a target. */
 export const LINE_CHECKS: readonly Check[] = [
@@ -20,9 +24,18 @@ export const LINE_CHECKS: readonly Check[] = [
 
 function judgeTarget({ line, words }: Facts): Judgement | undefined {
   if (!line || !words) return undefined;
-  if (line.error) return failure(`${line.error.what}: ${line.error.why}`, line.error.fix);
+  if (line.error) return failure(`${line.error.what}: ${line.error.why}`, cureOf(line.error, words));
   const { runtime } = line.found;
   return fine(`${words.target} runs commands; ${runtime} there runs the bridge's end`);
+}
+
+/** What to type against an error: the command that its own advice names, if there is one. */
+function cureOf({ code, fix }: BridgeError, words: Words): string {
+  if (code === 'TARGET_NO_RUNTIME') return words.there(INSTALL_RUNTIME);
+  const commands = [...fix.matchAll(/`([^`]+)`/g)].map(([, command]) => command!);
+  // An engine starts a container that is stopped and refuses one that is paused.
+  if (code === 'TARGET_NOT_RUNNING' && commands[1]?.includes(' unpause ')) return commands.join(' || ');
+  return commands[0] ?? fix;
 }
 
 function judgeBridge({ bridge, words, target }: Facts): Judgement | undefined {

@@ -4,8 +4,8 @@ import type { Facts, Words } from './facts.ts';
 import { count, failure, fine, type Judgement, warning } from './finding.ts';
 import { keyName } from './host-checks.ts';
 import { judgeSocket } from './socket-judgement.ts';
-import { SYSTEMD_UNITS, type TargetFacts } from './target-facts.ts';
-import { badPair, isOlder } from './versions.ts';
+import { FIND_SYSTEMD, SYSTEMD_UNITS, type TargetFacts } from './target-facts.ts';
+import { badPair, FIRST_KEYBOXD, isOlder } from './versions.ts';
 
 /** gpg's numbers for ownertrust. */
 const NEVER = 3;
@@ -125,7 +125,7 @@ function judgeSystemd({ systemdSockets }: TargetFacts, words: Words): Judgement 
   const units = ['gpg-agent.service', ...SYSTEMD_UNITS].join(' ');
   return warning(
     `systemd listens for gpg-agent there (${systemdSockets.join(', ')}) and puts one in the bridge's place`,
-    words.there(`systemctl --user mask --now ${units}`),
+    words.there(`${FIND_SYSTEMD}; systemctl --user mask --now ${units}`),
   );
 }
 
@@ -147,15 +147,19 @@ function judgeAutostart(
   );
 }
 
-function judgeKeyboxd({ keyboxd, gpgVersion, gnupg }: TargetFacts, words: Words): Judgement | undefined {
+function judgeKeyboxd(
+  { keyboxd, keys, gpgVersion, gnupg }: TargetFacts,
+  words: Words,
+): Judgement | undefined {
   if (!gnupg.found || !gpgVersion) return undefined;
   if (!keyboxd) return fine('public keys are in a keyring file');
   const remove = words.there(`sed -i.bak /use-keyboxd/d ${shellQuote(`${gnupg.found.home}/common.conf`)}`);
-  if (isOlder(gpgVersion, '2.3.0')) {
+  if (isOlder(gpgVersion, FIRST_KEYBOXD)) {
     return warning(`common.conf has use-keyboxd, which gpg ${gpgVersion} does not know`, remove);
   }
   if (!keyboxd.program) return failure('common.conf has use-keyboxd, and there is no keyboxd', remove);
-  return fine('keyboxd keeps the public keys');
+  const rest = keys ? '' : '; it does not run now, so they were not looked at';
+  return fine(`keyboxd keeps the public keys${rest}`);
 }
 
 function judgeOwnKeys(

@@ -11,7 +11,7 @@ import { printable } from '@gpg-bridge/core/text/escape';
 import { collectGitFacts, type GitFacts } from './git-facts.ts';
 import { type Looked, looked } from './host-facts.ts';
 import { collectKeyFacts, type TargetKeys } from './target-keys.ts';
-import { versionIn } from './versions.ts';
+import { FIRST_KEYBOXD, isOlder, versionIn } from './versions.ts';
 
 /** A bridge of the person at the host. */
 export interface SocketHolder {
@@ -88,6 +88,12 @@ export const SYSTEMD_UNITS = [
   'gpg-agent-browser.socket',
 ];
 
+/** gpgconf names a keyboxd, whether there is one or not. */
+const FIND_KEYBOXD = `test -x "$(gpgconf --list-components | sed -n 's/^keyboxd:[^:]*://p')" && printf there`;
+
+/** A command that comes from outside a login may not know where the user's systemd is. */
+export const FIND_SYSTEMD = 'test -n "$XDG_RUNTIME_DIR" || export XDG_RUNTIME_DIR="/run/user/$(id -u)"';
+
 /**
  * Prints the login shell, the file that it reads for a login, and what it has as SSH_AUTH_SOCK. The bridge's own
  * variable is taken away first: what counts is what a person gets who logs in.
@@ -122,7 +128,7 @@ export async function collectTargetFacts(
     output('sh', '-c', '[ -d "$1" ] && echo there; [ -w "$1" ] && [ -x "$1" ] && echo writable', 'sh', home),
     output('sh', '-c', LOGIN).catch(() => ''),
     collectGitFacts(operations).catch(() => undefined),
-    output('systemctl', '--user', 'is-active', ...SYSTEMD_UNITS).catch(() => ''),
+    output('sh', '-c', `${FIND_SYSTEMD}; exec systemctl --user is-active "$@"`, 'sh', ...SYSTEMD_UNITS),
   ]);
   const gnupgHome = gnupg.found?.home;
   const read = (name: string) =>
@@ -135,29 +141,31 @@ export async function collectTargetFacts(
   ]);
   const look = (type: SocketType, path: string) =>
     socketFacts(operations, { type, path, hostSockets, timeoutMs: PROBE_MS }, holderOf);
+  const gpgVersion = versionIn(version);
   const usesKeyboxd = has(commonConf, 'use-keyboxd');
-  const [sockets, keys, components] = await Promise.all([
+  const isKeyboxd = usesKeyboxd && gpgVersion !== undefined && !isOlder(gpgVersion, FIRST_KEYBOXD);
+  const [sockets, keys, keyboxd] = await Promise.all([
     Promise.all([
       ...(gnupg.found ? [look('gpg-agent', gnupg.found.agentSocket)] : []),
       look('ssh-agent', join(sshDirectory ?? join(home, '.ssh'), 'agent.sock')),
     ]),
     gnupgHome === undefined || gpg === undefined
       ? undefined
-      : collectKeyFacts(operations, gnupgHome, fingerprints, gpg).catch(() => undefined),
-    usesKeyboxd ? output('gpgconf', '--list-components').catch(() => '') : '',
+      : collectKeyFacts(operations, { home: gnupgHome, isKeyboxd }, fingerprints, gpg).catch(() => undefined),
+    usesKeyboxd ? output('sh', '-c', FIND_KEYBOXD) : '',
   ]);
   return {
     system,
     uid,
     home: { path: home, exists: homeState.includes('there'), isWritable: homeState.includes('writable') },
-    gpgVersion: versionIn(version),
+    gpgVersion,
     gnupg,
     gnupgHome: homeFacts,
     install,
     sockets,
     systemdSockets: SYSTEMD_UNITS.filter((_unit, at) => systemdSockets.split('\n')[at] === 'active'),
     hasNoAutostart: has(gpgConf, 'no-autostart') || has(commonConf, 'no-autostart'),
-    keyboxd: usesKeyboxd ? { program: /^keyboxd:/m.test(components) } : undefined,
+    keyboxd: usesKeyboxd ? { program: keyboxd === 'there' } : undefined,
     hasOwnKeys,
     keys,
     git,

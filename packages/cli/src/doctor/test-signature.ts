@@ -33,11 +33,12 @@ async function sign(operations: TargetOperations, { bridge, target, words }: Fac
   const { settings } = target?.git ?? { settings: new Map<string, { value: string }>() };
   const isGpg = (settings.get('gpg.format')?.value ?? 'openpgp') === 'openpgp';
   const key = isGpg ? settings.get('user.signingkey')?.value : undefined;
+  // Without an agent of its own: a signature of another key than the host's would prove nothing. But keyboxd may start.
+  const start = target?.keyboxd ? [] : ['--no-autostart'];
   const gpg = (args: readonly string[], input: Buffer) =>
     operations.run({
       program: 'gpg',
-      // Without an agent of its own: a signature of another key than the host's would prove nothing.
-      args: ['--batch', '--no-tty', '--no-autostart', '--status-fd', '2', ...args],
+      args: ['--batch', '--no-tty', ...start, '--status-fd', '2', ...args],
       input,
       timeoutSeconds: PATIENCE_SECONDS,
     });

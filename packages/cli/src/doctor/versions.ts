@@ -3,6 +3,9 @@ export function versionIn(text: string): string | undefined {
   return /(\d+\.\d+\.\d+)/.exec(text.split('\n', 1)[0] ?? '')?.[1];
 }
 
+/** The first GnuPG that has a keyboxd. */
+export const FIRST_KEYBOXD = '2.3.0';
+
 /** Whether one version comes before another. */
 export function isOlder(version: string, than: string): boolean {
   const [a, b] = [version, than].map((text) => text.split('.').map(Number)) as [number[], number[]];

@@ -88,13 +88,26 @@ export type Keyring = (
   input?: Buffer,
 ) => Promise<ProgramResult>;
 
-/** Finds out where a user's keyring is, in one round trip. */
-export async function openKeyring(operations: TargetOperations, home: string): Promise<Keyring> {
+/** common.conf has the public keys kept by a daemon, which gpg starts only where it may start an agent, too. */
+const KEYBOXD = /^\s*(?:--)?use-keyboxd\b/m;
+
+/** It would keep the output of whoever starts it open. Before 2.3 there is none, and gpg does not know the option. */
+const START_KEYBOXD = 'gpgconf --launch keyboxd </dev/null >/dev/null 2>&1';
+
+/** Finds out where a user's keyring is, in one round trip. With `look` nothing is started to get at it. */
+export async function openKeyring(
+  operations: TargetOperations,
+  home: string,
+  { look = false } = {},
+): Promise<Keyring> {
   // gpg makes the default home by itself, but never one that was given to it.
   const made = operations.makeDirectory(home).catch((cause) => {
     throw importFailed(`the directory ${home} can't be made (${(cause as Error).message})`, cause);
   });
-  const [, options] = await Promise.all([made, keyringOptions(operations, home)]);
+  const [, { options, usesKeyboxd }] = await Promise.all([made, keyringOptions(operations, home)]);
+  if (usesKeyboxd && !look) {
+    await operations.run({ program: 'sh', args: ['-c', START_KEYBOXD] }).catch(() => {});
+  }
   const fixed = ['--batch', '--no-tty', '--quiet', '--no-autostart', '--no-auto-check-trustdb', ...options];
   return async (args, timeoutSeconds, input) => {
     try {
@@ -111,7 +124,10 @@ export async function openKeyring(operations: TargetOperations, home: string): P
  * new key, which behind a bridge is a round trip to the host for each. Not where the user's own options say
  * where the keys are.
  */
-async function keyringOptions(operations: TargetOperations, home: string): Promise<string[]> {
+async function keyringOptions(
+  operations: TargetOperations,
+  home: string,
+): Promise<{ options: string[]; usesKeyboxd: boolean }> {
   const [oldRing, newRing, ...configurations] = await Promise.all([
     operations.stat(join(home, 'pubring.gpg')),
     operations.stat(join(home, 'pubring.kbx')),
@@ -119,8 +135,10 @@ async function keyringOptions(operations: TargetOperations, home: string): Promi
       operations.read(join(home, name)).catch(() => Buffer.alloc(0)),
     ),
   ]);
-  if (configurations.some((text) => OTHER_KEYRING.test(text.toString('latin1')))) return [];
-  return [
+  const texts = configurations.map((text) => text.toString('latin1'));
+  const usesKeyboxd = texts.some((text) => KEYBOXD.test(text));
+  if (texts.some((text) => OTHER_KEYRING.test(text))) return { options: [], usesKeyboxd };
+  const options = [
     '--homedir',
     join(home, '.no-agent-here'),
     '--no-options',
@@ -131,6 +149,7 @@ async function keyringOptions(operations: TargetOperations, home: string): Promi
     join(home, 'trustdb.gpg'),
     '--no-random-seed-file',
   ];
+  return { options, usesKeyboxd };
 }
 
 async function trustUltimately(gpg: Keyring, fingerprints: readonly string[]): Promise<void> {
