@@ -192,24 +192,25 @@ function judgeKeys({ keys }: TargetFacts, words: Words, facts: Facts): Judgement
   const missing = wanted.filter(({ fingerprint }) => !present.has(fingerprint));
   // A person who named keys wants no others.
   if (missing.length > 0 && !(Array.isArray(choice) && missing.length < wanted.length)) {
-    const fix = choice === 'none' ? words.bridge('up', '--keys', 'pairs') : sync(words);
-    return failure(`the public keys are not there: ${missing.map(keyName).join(', ')}`, fix);
+    return failure(`the public keys are not there: ${missing.map(keyName).join(', ')}`, sync(words, facts));
   }
   const stale = wanted.filter((key) => key.canSign && present.get(key.fingerprint)?.expired);
   if (stale.length > 0) {
     const shown = stale.map(keyName).join(', ');
     return failure(
       `the copies of public keys there have expired, those here have not: ${shown}`,
-      sync(words),
+      sync(words, facts),
     );
   }
   const there = wanted.length - missing.length;
   return fine(`${count(there, 'public key')} of yours ${there === 1 ? 'is' : 'are'} there`);
 }
 
-/** Brings the host's public keys and their trust again. */
-function sync(words: Words): string {
-  return `${words.bridge('down')} && ${words.bridge('up')}`;
+/** Brings the host's public keys and their trust again, also to a bridge that was told to bring none. */
+function sync(words: Words, { bridge }: Facts): string {
+  return bridge?.found?.options.keys === 'none'
+    ? words.bridge('up', '--keys', 'pairs')
+    : words.bridge('keys sync');
 }
 
 function judgeTrust({ keys }: TargetFacts, words: Words, facts: Facts): Judgement | undefined {
@@ -226,7 +227,7 @@ function judgeTrust({ keys }: TargetFacts, words: Words, facts: Facts): Judgemen
   }
   const untrusted = wanted.filter(({ fingerprint }) => keys.trust.get(fingerprint) !== ULTIMATE);
   if (untrusted.length === 0) return fine('they are trusted');
-  return warning(`they are not trusted there: ${untrusted.map(keyName).join(', ')}`, sync(words));
+  return warning(`they are not trusted there: ${untrusted.map(keyName).join(', ')}`, sync(words, facts));
 }
 
 function judgeLogin({ login }: TargetFacts, words: Words, { bridge }: Facts): Judgement | undefined {
