@@ -5,7 +5,7 @@ import { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
 import type { ReadyInfo } from '@gpg-bridge/core/mux/ready';
 import { WireOperations } from '@gpg-bridge/core/remote/wire-operations';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
-import { startServer } from '../bridge/start-server.ts';
+import { LAUNCH_TIMEOUT_MS, notAnswered, startServer } from '../bridge/start-server.ts';
 import { inHome } from '../targets/home.ts';
 import type { Target } from '../targets/target.ts';
 
@@ -44,15 +44,20 @@ export async function connectToTarget(
   const close = async () => {
     muxer.close();
     exec.stdin.end();
-    const late = setTimeout(() => exec.kill(), END_MS);
+    const patience = setTimeout(() => exec.kill(), END_MS);
     await exec.exited;
-    clearTimeout(late);
+    clearTimeout(patience);
     exec.kill();
   };
+  let ended: BridgeError | undefined;
+  const late = setTimeout(() => {
+    ended = notAnswered(target, `its server was not ready within ${LAUNCH_TIMEOUT_MS / 1000} s`);
+    muxer.close();
+  }, LAUNCH_TIMEOUT_MS);
   try {
     const info = await new Promise<ReadyInfo>((resolve, reject) => {
       muxer.once('ready', resolve);
-      muxer.once('close', (error) => reject(error ?? silent(target, server.stderr())));
+      muxer.once('close', (error) => reject(ended ?? error ?? silent(target, server.stderr())));
     });
     const ready = performance.now();
     return {
@@ -65,6 +70,8 @@ export async function connectToTarget(
   } catch (error) {
     await close();
     throw toBridgeError(error, `can't look into ${target.name}`);
+  } finally {
+    clearTimeout(late);
   }
 }
 
