@@ -31,7 +31,7 @@ function judgeTarget({ line, words }: Facts): Judgement | undefined {
 
 /** What to type against an error: the command that its own advice names, if there is one. */
 function cureOf({ code, fix }: BridgeError, words: Words): string {
-  if (code === 'TARGET_NO_RUNTIME') return words.there(INSTALL_RUNTIME);
+  if (code === 'TARGET_NO_RUNTIME' && fix.includes('perl-base')) return words.there(INSTALL_RUNTIME);
   const commands = [...fix.matchAll(/`([^`]+)`/g)].map(([, command]) => command!);
   // An engine starts a container that is stopped and refuses one that is paused.
   if (code === 'TARGET_NOT_RUNNING' && commands[1]?.includes(' unpause ')) return commands.join(' || ');
