@@ -1,7 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type RecordedLine, readUseRecord } from '@gpg-bridge/core/host/use-record-file';
 import { CodeServer, installVsCode, type VsCodeRelease } from '@gpg-bridge/test-support/code-server';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { run, runOk } from '@gpg-bridge/test-support/process';
@@ -145,6 +146,13 @@ export class Scene {
       },
       { timeout: 60_000, interval: 100 },
     );
+  }
+
+  /** What is on record of the uses of private keys, on the computer of the person. */
+  recordedUses(): RecordedLine[] {
+    const directory = join(this.dir, 'user/User/globalStorage/gpg-bridge.gpg-bridge-agent/uses');
+    const names = readdirSync(directory).filter((name) => name.endsWith('.uses'));
+    return names.flatMap((name) => readUseRecord(join(directory, name)));
   }
 
   /** How many windows have an extension host in the server; one that was closed may have it for a while. */

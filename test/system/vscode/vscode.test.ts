@@ -206,6 +206,9 @@ for (const release of VSCODE_RELEASES) {
         'Robin Quick <robin@example.org>',
       );
       await window.escape();
+      expect(scene.recordedUses()).toEqual(
+        expect.arrayContaining([expect.objectContaining({ command: 'PKSIGN', outcome: 'ok' })]),
+      );
     });
 
     it('shares the socket with a second window, which takes over when the first is closed', async () => {

@@ -18,6 +18,9 @@ export interface UseConfirmationOptions extends GnupgOptions {
 }
 
 const TEN_MINUTES_MS = 10 * 60_000;
+/** With four bytes for each character the whole question still fits into one line of Assuan, which has 1,000. */
+const TARGET_CHARACTERS = 120;
+const OWNER_CHARACTERS = 80;
 const TEN_MINUTES = 'Allow for ten minutes';
 
 /** What is asked for, by command. */
@@ -98,10 +101,15 @@ export class UseConfirmation {
     const wish = WISHES[command] ?? `wants to use your key (${command})`;
     const owner = key && command !== GET_PASSPHRASE ? await this.#options.nameOf(key) : undefined;
     const lines = [
-      `${plainLine(this.#options.target())} ${wish}.`,
-      ...(owner ? [plainLine(owner)] : []),
+      `${shortened(this.#options.target(), TARGET_CHARACTERS)} ${wish}.`,
+      ...(owner ? [shortened(owner, OWNER_CHARACTERS)] : []),
       ...(key && command !== GET_PASSPHRASE ? [key] : []),
     ];
     return lines.join('\n');
   }
+}
+
+function shortened(text: string, limit: number): string {
+  const plain = plainLine(text);
+  return plain.length > limit ? `${plain.slice(0, limit - 1)}…` : plain;
 }

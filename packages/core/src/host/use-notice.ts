@@ -24,6 +24,8 @@ interface NoticeProgram {
 
 const TITLE = 'GPG Bridge';
 const TIMEOUT_MS = 10_000;
+/** Of a name in a notice. */
+const MAX_CHARACTERS = 200;
 
 /** What was done, by command. */
 const DEEDS: Readonly<Record<string, string>> = {
@@ -87,8 +89,8 @@ export class UseNotice {
     const { target, nameOf } = this.#options;
     const name = key === undefined ? undefined : await nameOf(key).catch(() => undefined);
     const deed = DEEDS[command] ?? 'a use of your key';
-    const whose = name ? ` of ${plainLine(name)}` : '';
-    return `${plainLine(target())}: ${deed}${whose}${outcome === 'ok' ? '' : ` (${outcome})`}`;
+    const whose = name ? ` of ${plainLine(name).slice(0, MAX_CHARACTERS)}` : '';
+    return `${plainLine(target()).slice(0, MAX_CHARACTERS)}: ${deed}${whose}${outcome === 'ok' ? '' : ` (${outcome})`}`;
   }
 }
 
