@@ -49,6 +49,7 @@ async function setUp() {
     hasRemoteHalf: async () => true,
     start: () => consent.start(HERE),
     showLog: () => void done.push('log'),
+    showRecord: () => void done.push('record'),
   });
   const standing = () => consent.standing(HERE, tokens.at(-1)).permission;
   return { fake, consent, operations, menu, done, standing, settings, written, tokens };
@@ -192,6 +193,7 @@ describe('HostMenu', () => {
       { label: '$(check) a signature, done in 42 ms', detail: 'Zoë <z@x>' },
       { label: '$(warning) a decryption, cancelled by you after 2.5 s', detail: `key ${'B'.repeat(40)}` },
       { label: '$(warning) a signature, wrong passphrase after 900 ms', detail: 'Zoë <z@x>' },
+      { label: '$(list-unordered) Show Everything on Record' },
     ]);
     expect(done).toEqual(['log']);
     // A screen reader hears words, and no icon's name.
@@ -202,6 +204,18 @@ describe('HostMenu', () => {
     const { fake, menu } = await setUp();
     await menu.open('operations');
     expect(fake.texts).toEqual(['Your keys have not been used through GPG Bridge in this window.']);
+  });
+
+  it('leads to everything that is on record', async () => {
+    const { fake, menu, operations, done } = await setUp();
+    fake.onMessage = () => 'Show Everything on Record';
+    await menu.open('operations');
+    await expect.poll(() => done).toEqual(['record']);
+    operations.add({ command: 'PKSIGN', key: GRIP, outcome: 'refused', startedAt: 0, durationMs: 1 });
+    fake.onPick = picking('Show Everything on Record');
+    await menu.open('operations');
+    expect(fake.picks[0]?.items[0]?.label).toBe('$(warning) a signature, refused by GPG Bridge after 1 ms');
+    expect(done).toEqual(['record', 'record']);
   });
 
   it.each([undefined, 'constructor', 7, { page: 'allowed' }])('opens its first page for %j', async (page) => {

@@ -26,6 +26,8 @@ export interface HostMenuOptions {
   hasRemoteHalf(): Promise<boolean>;
   start(): Promise<unknown>;
   showLog(): void;
+  /** Shows every use of a private key that is on record, of all windows and earlier ones. */
+  showRecord(): void;
 }
 
 interface Item {
@@ -254,12 +256,15 @@ export class HostMenu {
   }
 
   async #operations(): Promise<MenuOutcome> {
-    const { vs, operations, names, showLog } = this.options;
+    const { vs, operations, names, showLog, showRecord } = this.options;
     const list = operations.list();
     if (list.length === 0) {
-      void vs.window.showInformationMessage(
-        t('Your keys have not been used through GPG Bridge in this window.'),
-      );
+      const everything = t('Show Everything on Record');
+      const text = t('Your keys have not been used through GPG Bridge in this window.');
+      // Nobody has to answer it.
+      void vs.window
+        .showInformationMessage(text, everything)
+        .then((pressed) => pressed === everything && showRecord());
       return undefined;
     }
     const items = await Promise.all(
@@ -271,8 +276,13 @@ export class HostMenu {
         run: showLog,
       })),
     );
+    const record: Item = {
+      label: `$(list-unordered) ${t('Show Everything on Record')}`,
+      description: t('of all windows, also of earlier ones'),
+      run: showRecord,
+    };
     return this.#choose(
-      items,
+      [...items, record],
       t('What your keys were used for in this window'),
       t('Choose one to see the log'),
     );

@@ -9,7 +9,9 @@ import { findProgram, type GnupgOptions } from '@gpg-bridge/core/gnupg/programs'
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { PromptPace } from '@gpg-bridge/core/host/prompt-pace';
+import type { RecordedLine } from '@gpg-bridge/core/host/use-record-file';
 import type { LogCallback } from '@gpg-bridge/core/log';
+import { printable } from '@gpg-bridge/core/text/escape';
 import {
   type CheckPurpose,
   HOST_CHANGED,
@@ -37,6 +39,8 @@ import { UseRecords } from './use-records.ts';
 import { showWaitingNotice } from './waiting-notice.ts';
 
 const SETTINGS = 'gpgBridgeAgent';
+/** Uses that are shown of a record at once. */
+const MOST_SHOWN = 1_000;
 /** Node's timers take 32 bits of milliseconds. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -127,6 +131,10 @@ export function wireAgent(vs: VsCode, context: Context): void {
     hasRemoteHalf: async () => (await vs.commands.getCommands()).includes('gpg-bridge-request.showStatus'),
     start,
     showLog: () => channel.show(),
+    showRecord: () => {
+      for (const line of records.read().slice(-MOST_SHOWN)) log(describeRecorded(line), 'info');
+      channel.show();
+    },
   });
 
   const { registerCommand } = vs.commands;
@@ -205,6 +213,12 @@ async function announce(vs: VsCode, operation: Operation, names: KeyNames, label
   const what = describeOperation(operation);
   const text = key ? t('"{0}": {1}, key of {2}', label, what, key) : t('"{0}": {1}', label, what);
   void vs.window.showInformationMessage(`GPG Bridge: ${text}`);
+}
+
+/** A use on record, in words for the log. */
+function describeRecorded({ time, target, command, key, outcome, count }: RecordedLine): string {
+  const what = `${command}${key ? `, key ${key}` : ''}, ${count ? `${count} more in that minute` : outcome}`;
+  return `on record: ${time} ${printable(target)}: ${what}`;
 }
 
 function logOperation({ command, key, outcome, errorCode, durationMs }: Operation, log: LogCallback): void {

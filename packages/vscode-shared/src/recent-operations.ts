@@ -36,6 +36,7 @@ export function describeOperation(operation: Operation): string {
 function endingOf({ outcome, errorCode }: Operation): string {
   if (outcome === 'cancelled') return t('cancelled by you');
   if (outcome === 'closed') return t('broken off');
+  if (outcome === 'refused') return t('refused by GPG Bridge');
   const { code, text } = decodeError(errorCode ?? 0);
   switch (code) {
     case 11:
