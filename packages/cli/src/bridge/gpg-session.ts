@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { CommandGate, type GateOutlets } from '@gpg-bridge/core/assuan/command-gate';
+import type { Operation } from '@gpg-bridge/core/assuan/operation';
 import { noAgentLine, UnavailableAgent } from '@gpg-bridge/core/assuan/unavailable-agent';
 import type { BridgeError } from '@gpg-bridge/core/errors';
 import { AheadSession } from '@gpg-bridge/core/host/ahead-session';
@@ -12,6 +13,7 @@ import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
 import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
+import { SessionTrace } from './session-trace.ts';
 
 const LF = Buffer.from('\n');
 
@@ -59,11 +61,16 @@ function join(
   stream: MuxStream,
   socket: Socket,
   greeting: Buffer,
-  { use, journal, ahead }: GpgService,
+  { use, journal, ahead, log }: GpgService,
   leave: () => void,
 ): void {
   let out: Outlets | undefined;
-  const rules = new KeyUseRules(use, (operation) => journal.operation(stream.id, operation), stream.id);
+  const trace = new SessionTrace(stream.id, 'gpg-agent', log);
+  const onOperation = (operation: Operation) => {
+    trace.answered(operation);
+    journal.operation(stream.id, operation);
+  };
+  const rules = new KeyUseRules(use, onOperation, stream.id);
   const outlets: GateOutlets = {
     toAgent: (bytes) => out?.toSocket(bytes),
     toClient: (bytes) => out?.toStream(bytes),
@@ -85,11 +92,21 @@ function join(
   pipeSocket(stream, socket, {
     onStart(outlets) {
       out = outlets;
+      trace.reached('joined with the agent');
       session.fromAgent(greeting);
     },
-    fromStream: (bytes) => session.fromClient(bytes),
-    onStreamEof: () => gate.clientEnded(),
-    fromSocket: (bytes) => session.fromAgent(bytes),
+    fromStream(bytes) {
+      trace.count('toHost', bytes);
+      return session.fromClient(bytes);
+    },
+    onStreamEof() {
+      trace.reached('the client has sent its last byte');
+      gate.clientEnded();
+    },
+    fromSocket(bytes) {
+      trace.count('toTarget', bytes);
+      session.fromAgent(bytes);
+    },
     onSocketEnd(_error, outlets) {
       // Behind half a line it would become a part of that, and an OK whose end is missing would count as one.
       if (!session.owed || gate.pending?.command === 'BYE' || session.halfSaid === 'line') return;
@@ -100,6 +117,7 @@ function join(
     onEnd() {
       gate.end();
       journal.end(gate);
+      trace.ended();
       leave();
     },
   });

@@ -12,6 +12,7 @@ import {
 } from '@gpg-bridge/core/ssh/filter';
 import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
+import { SessionTrace } from './session-trace.ts';
 
 /** What all sessions of a bridge with the host's ssh-agent share. */
 export interface SshService {
@@ -43,10 +44,14 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
       stream.discard(); // the client left meanwhile, and what it sent goes nowhere
       return;
     }
+    const trace = new SessionTrace(stream.id, 'ssh-agent', log);
     let outlets: Outlets | undefined;
     const filter = new SshAgentFilter({
       ...(service.keys ? { keys: service.keys } : {}),
-      onOperation: (operation) => journal.operation(stream.id, operation),
+      onOperation(operation) {
+        trace.answered(operation);
+        journal.operation(stream.id, operation);
+      },
       attemptSign: (operation) => signAttempt(operation, stream.id, service),
       later: (passed) => outlets && pass(passed, outlets),
     });
@@ -54,16 +59,22 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
     pipeSocket(stream, socket, {
       onStart(out) {
         outlets = out;
+        trace.reached('joined with the agent');
       },
       fromStream(bytes, out) {
+        trace.count('toHost', bytes);
         pass(filter.fromClient(bytes), out);
         return true;
       },
-      fromSocket: (bytes, out) => pass(filter.fromAgent(bytes), out),
+      fromSocket(bytes, out) {
+        trace.count('toTarget', bytes);
+        pass(filter.fromAgent(bytes), out);
+      },
       onEnd(error) {
         if (error) log(`an ssh session ended: ${error.message}`, 'warn');
         filter.end();
         journal.end(filter);
+        trace.ended();
         leave();
       },
     });

@@ -15,6 +15,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 export async function ensureBridge(
   spec: string | undefined,
   options: EnsureOptions,
+  verbose = false,
 ): Promise<BridgeInfo | number> {
   const spinner = new Spinner();
   const interruption = new AbortController();
@@ -32,6 +33,7 @@ export async function ensureBridge(
       process.stderr.write(`gpg-bridge: ${printableValue(text)}\n`);
     },
     signal: interruption.signal,
+    verbose,
   });
   try {
     return await manager.ensureBridge(spec, options);

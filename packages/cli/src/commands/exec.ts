@@ -27,7 +27,7 @@ export async function runThere(
   argv: (target: Target) => readonly string[],
 ): Promise<number> {
   const options = bridgeOptions(command, flags);
-  const info = await ensureBridge(spec, { ...options, now: flags.now === true });
+  const info = await ensureBridge(spec, { ...options, now: flags.now === true }, flags.verbose === true);
   if (typeof info === 'number') return info;
   if (info.result !== 'running' || info.mended.length > 0) {
     const line = printableValue(changes(info, operandWords(info.target, options)));

@@ -315,7 +315,7 @@ export type CommandName = keyof typeof COMMANDS;
 /** Options that every command takes. */
 export const COMMON_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   help: { help: 'show help (also -h)' },
-  verbose: { help: 'show stack traces and debug lines' },
+  verbose: { help: 'show stack traces; a bridge that is started logs every session' },
 };
 
 /** One-letter forms. */

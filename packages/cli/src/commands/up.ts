@@ -11,7 +11,7 @@ import type { ParsedCommand } from './specs.ts';
 /** Ensures a bridge, and says where its sockets are and what to try next. */
 export async function run({ operands: [spec], flags }: ParsedCommand): Promise<number> {
   const options = bridgeOptions('up', flags);
-  const info = await ensureBridge(spec, { ...options, now: flags.now === true });
+  const info = await ensureBridge(spec, { ...options, now: flags.now === true }, flags.verbose === true);
   if (typeof info === 'number') return info;
   if (flags.json) {
     const { shell: _shell, ...document } = info;

@@ -48,6 +48,8 @@ export interface ManagerOptions {
   notice?: (text: string) => void;
   /** Gives up on a bridge that is being started. */
   signal?: AbortSignal;
+  /** Whether the log of a bridge that is started tells every session. */
+  verbose?: boolean;
 }
 
 /** Which bridge is ended, and how. */
@@ -97,6 +99,7 @@ export class Manager implements SocketBridgeManager {
   readonly #progress: (text: string) => void;
   readonly #notice: (text: string) => void;
   readonly #signal: AbortSignal | undefined;
+  readonly #verbose: boolean;
 
   constructor(options: ManagerOptions = {}) {
     this.#stateDirectory = options.stateDirectory ?? stateDirectory();
@@ -104,6 +107,7 @@ export class Manager implements SocketBridgeManager {
     this.#progress = options.progress ?? (() => {});
     this.#notice = options.notice ?? (() => {});
     this.#signal = options.signal;
+    this.#verbose = options.verbose ?? false;
   }
 
   /** Where the bridges' files are, looked at before anything in it is believed. */
@@ -152,6 +156,7 @@ export class Manager implements SocketBridgeManager {
     return spawnDaemon(target, files, options, {
       program: this.#program,
       signal: this.#signal,
+      verbose: this.#verbose,
       predecessor,
     });
   }

@@ -24,6 +24,8 @@ const PROGRAM = join(import.meta.dirname, 'gpg-bridge.js');
 export interface SpawnOptions {
   program?: string | undefined;
   signal?: AbortSignal | undefined;
+  /** Whether its log tells every session. */
+  verbose?: boolean | undefined;
   /** The daemon whose place it takes. */
   predecessor?: Predecessor | undefined;
 }
@@ -33,7 +35,7 @@ export async function spawnDaemon(
   target: Target,
   files: BridgeFiles,
   options: BridgeOptions,
-  { program = PROGRAM, signal, predecessor }: SpawnOptions = {},
+  { program = PROGRAM, signal, predecessor, verbose }: SpawnOptions = {},
 ): Promise<DaemonStatus> {
   const hadLog = existsSync(files.log);
   // What the runtime itself prints (a crash) goes to the log; everything else is written there as JSON.
@@ -49,6 +51,7 @@ export async function spawnDaemon(
       `--expected-bridge=${bridgeKey(target)}`,
       ...predecessorWords(predecessor),
       ...bridgeWords(options),
+      ...(verbose ? ['--verbose'] : []),
     ],
     {
       detached: true,
