@@ -2,17 +2,13 @@
 struct bytes { char *data; size_t start, size, room; };
 
 // Ends a server that can't go on.
-static _Noreturn void broken(const char *what) {
-    dprintf(2, "the socket server failed: %s: %s\n", what, strerror(errno));
-    finish(1);
-}
+static _Noreturn void broken(const char *what) { dprintf(2, "the socket server failed: %s\n", what); finish(1); }
 
 static int64_t now_ms(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return 1000 * (int64_t)now.tv_sec + now.tv_nsec / 1000000;
 }
-
 // Memory that is all zero.
 static void *allocate(size_t size) { void *memory = calloc(1, size); if (!memory) broken("memory"); return memory; }
 
@@ -31,12 +27,10 @@ static char *place_for(struct bytes *bytes, size_t count) {
     }
     return first(bytes) + bytes->size;
 }
-
 static void add(struct bytes *bytes, const void *data, size_t count) {
     if (count) memcpy(place_for(bytes, count), data, count);
     bytes->size += count;
 }
-
 static void drop(struct bytes *bytes, size_t count) {
     bytes->start += count;
     bytes->size -= count;

@@ -1,7 +1,5 @@
 //// Files.
-static char *made_dirs[MADE_MAX];
-static int made_count;
-
+static char *made_dirs[MADE_MAX]; static int made_count;
 // The device and inode of what is at a path, or an empty text.
 struct identity { char text[48]; };
 static struct identity identity_at(const char *path) {
@@ -11,7 +9,6 @@ static struct identity identity_at(const char *path) {
     snprintf(identity.text, sizeof identity.text, "%ju:%ju", (uintmax_t)found.st_dev, (uintmax_t)found.st_ino);
     return identity;
 }
-
 static int facts(struct call *call, int (*look)(const char *, struct stat *)) {
     struct stat found;
     if (look(text_of(call, 0), &found) != 0) return errno;
@@ -20,7 +17,6 @@ static int facts(struct call *call, int (*look)(const char *, struct stat *)) {
     for (int at = 0; at < 5; at++) add_number(call, numbers[at]);
     return 0;
 }
-
 static int stat_path(struct call *call) { return facts(call, stat); }
 static int lstat_path(struct call *call) { return facts(call, lstat); }
 static int change_mode(struct call *call) { return chmod(text_of(call, 0), (mode_t)number_of(call, 1)) ? errno : 0; }
@@ -28,35 +24,30 @@ static int change_mode(struct call *call) { return chmod(text_of(call, 0), (mode
 static int read_link(struct call *call) {
     char text[FILE_PATH_MAX];
     ssize_t size = readlink(text_of(call, 0), text, sizeof text);
-    if (size < 0) return errno;
-    add_field(call, text, (size_t)size);
-    return 0;
+    if (size >= 0) add_field(call, text, (size_t)size);
+    return size < 0 ? errno : 0;
 }
-
 static int list_directory(struct call *call) {
     DIR *directory = opendir(text_of(call, 0));
     if (!directory) return errno;
     // A result that no frame can hold need not be complete.
     for (struct dirent *entry; call->result.size < LENGTH_MAX && (entry = readdir(directory));)
-        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) add_field(call, entry->d_name, strlen(entry->d_name));
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) add_text(call, entry->d_name);
     closedir(directory);
     return 0;
 }
-
 static int read_start(struct call *call) {
     // Without O_NONBLOCK the open of a pipe waits for its writer.
     int fd = open(text_of(call, 0), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return errno;
     static char text[REPLY_MAX];
-    size_t size = 0;
-    ssize_t count;
-    while ((count = read(fd, text + size, REPLY_MAX - size)) > 0) size += (size_t)count;
+    ssize_t count, size = 0;
+    while ((count = read(fd, text + size, (size_t)(REPLY_MAX - size))) > 0) size += count;
     int error = count < 0 ? errno : 0;
-    if (!error) add_field(call, text, size);
+    if (!error) add_field(call, text, (size_t)size);
     close(fd);
     return error;
 }
-
 static bool is_program(const char *path) {
     struct stat found;
     return stat(path, &found) == 0 && S_ISREG(found.st_mode) && access(path, X_OK) == 0;
@@ -75,13 +66,11 @@ static const char *which(const char *name) {
     }
     return "";
 }
-
 static int find_program(struct call *call) {
     const char *path = which(text_of(call, 0));
-    add_field(call, path, strlen(path));
+    add_text(call, path);
     return *path ? 0 : ENOENT;
 }
-
 static int make_directory(struct call *call) {
     struct stat found;
     char *path = text_of(call, 0);
@@ -89,13 +78,10 @@ static int make_directory(struct call *call) {
         end += strcspn(end, "/");
         char after = *end;
         *end = 0;
-        if (stat(path, &found) != 0) {
-            if (mkdir(path, 0700) == 0) {
-                if (made_count < MADE_MAX) made_dirs[made_count++] = strdup(path);
-                chmod(path, 0700);
-            }
-            else if (errno != EEXIST) return errno;
-        }
+        int made = stat(path, &found) == 0 ? 1 : mkdir(path, 0700);
+        if (made < 0 && errno != EEXIST) return errno;
+        if (made == 0 && made_count < MADE_MAX) made_dirs[made_count++] = strdup(path);
+        if (made == 0) chmod(path, 0700);
         *end = after;
     }
     return 0;

@@ -1,10 +1,8 @@
-static struct bytes out;     // bytes for the host not yet written
-static struct bytes keys;    // bytes for the stdin of the next program
-static bool too_many_keys;
+static struct bytes out, keys;    // bytes for the host not yet written, bytes for the stdin of the next program
 static char received[4 + LENGTH_MAX + 4 * READ_SIZE];    // bytes from the host not yet parsed
 static size_t received_end;
-static bool heard;             // something came from the host in this tick
-static unsigned unanswered;    // PINGs without anything from the host
+static bool too_many_keys, heard;    // heard: something came from the host in this tick
+static unsigned unanswered;          // PINGs without anything from the host
 
 //// Descriptors.
 typedef void handler(int fd, void *owner);
@@ -13,7 +11,7 @@ static int poller;
 
 static bool again(void) { return errno == EAGAIN || errno == EINTR; }
 static void nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
-static uint32_t events_of(int fd) { return (watched[fd].on_read ? EPOLLIN : 0u) | (watched[fd].on_write ? EPOLLOUT : 0u); }
+static uint32_t events_of(int i) { return (watched[i].on_read ? EPOLLIN : 0) | (watched[i].on_write ? EPOLLOUT : 0); }
 
 static void watch(int fd, handler *on_read, handler *on_write, void *owner) {
     uint32_t before = events_of(fd);
@@ -30,28 +28,25 @@ static void detach(int fd) { watch(fd, NULL, NULL, NULL); close(fd); }
 
 // An earlier event of the same turn may have changed what is watched. An error or the other's end (neither EPOLLIN
 // nor EPOLLOUT) counts as both.
-static void dispatch(int fd, uint32_t events) {
-    if (events & ~(uint32_t)EPOLLIN && watched[fd].on_write) watched[fd].on_write(fd, watched[fd].owner);
-    if (events & ~(uint32_t)EPOLLOUT && watched[fd].on_read) watched[fd].on_read(fd, watched[fd].owner);
+static void dispatch(const struct epoll_event *event) {
+    struct watched *at = &watched[event->data.fd];
+    if (event->events & ~(uint32_t)EPOLLIN && at->on_write) at->on_write(event->data.fd, at->owner);
+    if (event->events & ~(uint32_t)EPOLLOUT && at->on_read) at->on_read(event->data.fd, at->owner);
 }
 
 //// Frames to the host.
 static void unpark_streams(void);
-
 static uint32_t get32(const char *place) { uint32_t big; memcpy(&big, place, 4); return ntohl(big); }
 static void put_header(char *place, uint8_t type, uint32_t id, size_t count) {
-    uint32_t numbers[] = {htonl((uint32_t)(LENGTH_MIN + count)), htonl(id)};
-    memcpy(place, &numbers[0], 4);
-    place[4] = (char)type;
-    memcpy(place + 5, &numbers[1], 4);
+    struct __attribute__((packed)) { uint32_t length; uint8_t type; uint32_t id; } header
+        = {htonl((uint32_t)(LENGTH_MIN + count)), type, htonl(id)};
+    memcpy(place, &header, HEADER);
 }
-
 static void frame(uint8_t type, uint32_t id, const void *payload, size_t count) {
     put_header(place_for(&out, HEADER + count), type, id, count);
     out.size += HEADER;
     add(&out, payload, count);
 }
-
 static void flush(int fd, void *owner) {
     ssize_t count = write(1, first(&out), out.size);
     if (count < 0 && !again()) finish(0);

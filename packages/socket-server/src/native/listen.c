@@ -19,14 +19,15 @@ static int place(const char *temporary, const char *path, const char *expected) 
     if (strcmp(identity_at(path).text, expected) != 0) return EEXIST;
     return rename(temporary, path) ? errno : 0;
 }
-
 static void open_stream(struct listener *listener, int fd) {
     while (streams[++last_id % STREAM_PLACES]) continue;    // an id whose place is taken is left out
     struct stream *stream = streams[last_id % STREAM_PLACES] = allocate(sizeof *stream);
-    *stream = (struct stream){.id = last_id, .fd = fd, .may_send = CREDIT, .may_get = CREDIT, .open = true, .listener = listener};
-    open_streams++;
+    *stream = (struct stream){.id = last_id, .fd = fd, .may_send = CREDIT, .may_get = CREDIT, .listener = listener};
+    open_streams += stream->open = true;
     watch_read(fd, client_readable, stream);
-    frame(OPEN, stream->id, listener->type, strlen(listener->type));
+    char text[TYPE_MAX + 16];
+    int size = snprintf(text, sizeof text, "%s%s", listener->type, greet(stream, listener->type));
+    frame(OPEN, stream->id, text, (size_t)size);
 }
 
 // A socket that is about to be closed is emptied.
@@ -40,7 +41,6 @@ static void accept_clients(struct listener *listener, int from, bool is_closing)
         else if (errno != EINTR && errno != ECONNABORTED) return;
     }
 }
-
 static void listener_readable(int fd, void *owner) { accept_clients(owner, fd, false); }
 
 static void accept_from_now_on(bool is_on) {
@@ -56,13 +56,9 @@ static void remove_listener(struct listener listener, struct listener *heir) {
     accept_clients(heir, listener.fd, true);
     detach(listener.fd);
 }
-
 static int release_socket(struct call *call) {
-    for (struct listener *each = listeners; each < listeners + LISTENERS_MAX; each++) {
-        if (strcmp(each->type, text_of(call, 0)) != 0) continue;
-        remove_listener(*each, each);
-        each->fd = -1;
-    }
+    for (struct listener *each = listeners; each < listeners + LISTENERS_MAX; each++)
+        if (strcmp(each->type, text_of(call, 0)) == 0) remove_listener(*each, each), each->fd = -1;
     return 0;
 }
 
@@ -71,32 +67,24 @@ static int bind_socket(struct call *call) {
     static const size_t most[] = {TYPE_MAX, SOCKET_PATH_MAX, SOCKET_PATH_MAX, 47, 9, WORDS_MAX, WORDS_MAX};
     for (int at = 0; at < 7; at++) if (call->arguments[at].size > most[at]) return ENAMETOOLONG;
     struct listener made = {.fd = -1}, *there = listeners;
-    while (*there->type && strcmp(there->type, text_of(call, 0)) != 0) if (++there == listeners + LISTENERS_MAX) return ENOBUFS;
+    while (*there->type && strcmp(there->type, text_of(call, 0)) != 0)
+        if (++there == listeners + LISTENERS_MAX) return ENOBUFS;
+    if (!*text_of(call, 0)) return EINVAL;
     char *const texts[] = {made.type, made.path, made.words[0], made.words[1]};
     for (size_t at = 0; at < 4; at++) strcpy(texts[at], text_of(call, at < 2 ? at : at + 3));
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     strcpy(address.sun_path, text_of(call, 2));
     made.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (made.fd < 0) return errno;
-    int error = bind(made.fd, (struct sockaddr *)&address, sizeof address) ? errno : 0;
-    if (error) { close(made.fd); return error; }
-    error = chmod(text_of(call, 2), 0600) || listen(made.fd, number_of(call, 4)) ? errno : 0;
+    bool is_bound = bind(made.fd, (struct sockaddr *)&address, sizeof address) == 0;
+    int error = !is_bound || chmod(text_of(call, 2), 0600) || listen(made.fd, number_of(call, 4)) ? errno : 0;
     if (!error) error = place(text_of(call, 2), made.path, text_of(call, 3));
-    if (error) { unlink(text_of(call, 2)); close(made.fd); return error; }
+    if (error && is_bound) unlink(text_of(call, 2));
+    if (error) { close(made.fd); return error; }
     made.identity = made.seen = identity_at(made.path);
     struct listener old = *there;
     *there = made;
     accept_from_now_on(accepting);
     remove_listener(old, there);
     return 0;
-}
-
-// Tells the host of something else at a socket's path, once for each thing that appears there.
-static void check_paths(void) {
-    for (struct listener *each = listeners; each < listeners + LISTENERS_MAX; each++) {
-        struct identity there = identity_at(each->path);
-        bool is_news = strcmp(there.text, each->seen.text) && strcmp(there.text, each->identity.text);
-        if (is_news && *each->type && each->fd >= 0) frame(CHANGED, 0, each->type, strlen(each->type));
-        each->seen = there;
-    }
 }

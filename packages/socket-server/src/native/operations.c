@@ -11,7 +11,6 @@ static bool fits(char letter, const struct field *field) {
     if (letter == 'n') return field->size && field->size < 10 && strspn(field->data, "0123456789") == field->size;
     return letter == 'b' || strlen(field->data) == field->size;
 }
-
 static int carry_out(struct call *call) {
     if (!call->count--) return EINVAL;
     const struct field name = *call->arguments++;
@@ -24,23 +23,11 @@ static int carry_out(struct call *call) {
         if (!fits(index < letters ? operations[at].letters[index] : 't', &call->arguments[index])) return EINVAL;
     return operations[at].code(call);
 }
-
 static void call_operation(uint32_t number, const char *payload, size_t size) {
-    char *copy = allocate(size + 1);
-    struct field *fields = allocate((size / 4 + 1) * sizeof *fields);
-    struct call call = {.number = number, .arguments = fields};
-    size_t at = 0;
-    memcpy(copy, payload, size);
-    while (size - at >= 4 && get32(copy + at) <= size - at - 4) {
-        fields[call.count] = (struct field){copy + at + 4, get32(copy + at)};
-        copy[at] = 0;    // behind the field before
-        at += 4 + fields[call.count++].size;
-    }
-    settle(&call, at == size ? carry_out(&call) : EINVAL);
-    free(fields);
-    free(copy);
+    struct fields fields = split_fields(payload, size);
+    struct call call = {.number = number, .arguments = fields.list, .count = fields.count};
+    settle(&call, carry_out(&call)), free_fields(&fields);
 }
-
 static void host_sent(uint8_t type, uint32_t id, const char *payload, size_t count) {
     struct stream *stream = find_stream(id);
     if (type == DATA && stream) deliver(stream, payload, count);
@@ -52,6 +39,8 @@ static void host_sent(uint8_t type, uint32_t id, const char *payload, size_t cou
         stream->may_send += get32(payload);
         if (!stream->ended && !stream->parked) watch_read(stream->fd, client_readable, stream);
     } else if (type == PING) frame(PONG, 0, NULL, 0);
+    else if (type == TABLE) set_table(payload, count);
+    else if (type == TURN && stream && stream->ahead && count >= 4) take_turn(stream->ahead, payload, count);
     else if (type == CALL) call_operation(id, payload, count);
     else if (type == PUBKEY && !too_many_keys) {
         too_many_keys = keys.size + count > KEYS_MAX;

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
-#include <stdarg.h>
+#include <regex.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@
 // Frame: uint32 length of what follows, uint8 type, uint32 stream, payload.
 enum { VERSION = 4, HEADER = 9, LENGTH_MIN = 5, LENGTH_MAX = 1048576 };
 enum { DATA = 1, OPEN = 2, CLOSE = 3, PUBKEY = 4, READY = 5, ERROR = 6, WINDOW = 7, END = 8 };    // EOF is C's
-enum { PING = 9, PONG = 10, CALL = 11, RESULT = 12, CHANGED = 13 };
+enum { PING = 9, PONG = 10, CALL = 11, RESULT = 12, CHANGED = 13, TABLE = 14, TOLD = 15, TURN = 16 };
 // Bytes: credit at the start, and delivered before it is given back; read at once (a frame with them fills a
 // pipe); unsent for the host when clients are no longer read.
 enum { CREDIT = 262144, GRANT = 131072, READ_SIZE = 65527, OUT_HIGH = 262144 };
@@ -38,13 +38,12 @@ enum { SOCKET_PATH_MAX = 107, ACCEPT_BATCH = 64, PAUSE = 50, ENDING = 1000 };
 // bytes of a socket type, of the words of a socket, and of a path that is no socket's.
 enum { FD_MAX = 8192, STREAM_PLACES = 16384, LISTENERS_MAX = 8, MADE_MAX = 64, EVENTS_MAX = 64 };
 enum { TYPE_MAX = 31, WORDS_MAX = 511, FILE_PATH_MAX = 4096 };
+// Bytes of a line that is answered ahead, and of those that were and have not gone to the host.
+enum { LINE_MAX = 1000, KEPT_MAX = 8192 };
 
 static unsigned spoken, max_streams, tick_ms, max_unanswered, idle_ticks;    // the settings
-static mode_t user_umask;
-static sigset_t user_signals;
-
+static mode_t user_umask; static sigset_t user_signals;    // of the programs that are run
 static _Noreturn void finish(int status);
-
 #include "bytes.c"
 #include "frames.c"
 #include "streams.c"
@@ -57,6 +56,7 @@ static _Noreturn void finish(int status);
 
 //// Start and end.
 static volatile sig_atomic_t stop_signal;
+
 static void ready(void) {
     if (spoken != VERSION) fail("the host speaks version %u, this server 4", spoken);
     const char *home = getenv("HOME");
@@ -64,19 +64,17 @@ static void ready(void) {
     char path[] = "/proc/sys/kernel/random/boot_id", text[128];
     struct call boot = {.arguments = &(struct field){path, sizeof path - 1}};
     struct bytes json = {0};
-    add(&json, text, (size_t)snprintf(text, sizeof text, "{\"version\":%d,\"runtime\":\"native\",\"system\":\"linux\",\"uid\":%u,"
-                                      "\"home\":\"", VERSION, geteuid()));
+    static const char start[] = "{\"version\":%d,\"runtime\":\"native\",\"system\":\"linux\",\"uid\":%u,\"home\":\"";
+    add(&json, text, (size_t)snprintf(text, sizeof text, start, VERSION, geteuid()));
     for (const char *at = user ? user->pw_dir : home && *home ? home : "/"; *at; at++) {
         bool is_odd = (uint8_t)*at < ' ' || strchr("\"\\\x7f", *at);
         add(&json, text, (size_t)snprintf(text, sizeof text, is_odd ? "\\u%04x" : "%c", *at));
     }
     // A field is the length of the text and the text, which has 36 letters and the end of a line.
-    bool has_boot = read_start(&boot) == 0 && boot.result.size == 4 + 36 + 1;
-    const char *id = has_boot ? first(&boot.result) + 4 : "";
-    add(&json, text, (size_t)snprintf(text, sizeof text, has_boot ? "\",\"boot\":\"%.36s\"}" : "\"%s}", id));
+    const char *id = read_start(&boot) == 0 && boot.result.size == 4 + 36 + 1 ? first(&boot.result) + 4 : "";
+    add(&json, text, (size_t)snprintf(text, sizeof text, *id ? "\",\"boot\":\"%.36s\"}" : "\"%s}", id));
     frame(READY, 0, first(&json), json.size);
-    release(&boot.result);
-    release(&json);
+    release(&boot.result); release(&json);
 }
 
 // Whether a client has left. What it still writes is read: else an error would come before what it was told.
@@ -88,46 +86,44 @@ static bool has_left(const struct stream *stream) {
 
 // Removes what is ours and ends. Clients are told so: between two lines, behind a greeting if they had none.
 static void finish(int status) {
-    static bool is_ending;
-    if (is_ending) _exit(status);
-    is_ending = true;
+    static int endings;
+    if (endings++) _exit(status);
     for (struct listener *each = listeners; each < listeners + LISTENERS_MAX; each++) remove_listener(*each, each);
     while (made_count) rmdir(made_dirs[--made_count]);    // one that is in use by now stays
     close(1);
     for (size_t at = 0; at < STREAM_PLACES; at++) {
         struct stream *stream = streams[at];
         if (!stream) continue;
-        for (int which = stream->last ? 1 : 0; which < 2 && (!stream->last || stream->last == '\n'); which++)
+        for (int which = stream->got; which < 2 && !stream->in_line; which++)
             add(&stream->queue, stream->listener->words[which], strlen(stream->listener->words[which]));
-        if (write(stream->fd, first(&stream->queue), stream->queue.size) < 0) continue;
-        shutdown(stream->fd, SHUT_WR);
+        if (write(stream->fd, first(&stream->queue), stream->queue.size) >= 0) shutdown(stream->fd, SHUT_WR);
     }
-    for (struct job *job = jobs; job; job = job->next) if (job->pid && !job->has_status) kill(-job->pid, SIGTERM);
+    for (struct job *job = jobs; job; job = job->next) if (is_running(job)) kill(-job->pid, SIGTERM);
     bool is_waiting = true;
     for (int left = ENDING; is_waiting && left > 0; left -= PAUSE) {
         is_waiting = false;
-        for (struct job *job = jobs; job; job = job->next) {
-            if (job->pid && !job->has_status) job->has_status = waitpid(job->pid, NULL, WNOHANG) != 0;
-            is_waiting |= job->pid && !job->has_status;
-        }
-        for (size_t at = 0; at < STREAM_PLACES; at++) {
-            if (streams[at] && has_left(streams[at])) streams[at] = NULL;
-            is_waiting |= streams[at] != NULL;
-        }
+        reap();
+        for (struct job *job = jobs; job; job = job->next) is_waiting |= is_running(job);
+        for (size_t at = 0; at < STREAM_PLACES; at++) is_waiting |= streams[at] && !has_left(streams[at]);
         if (is_waiting) usleep(1000 * PAUSE);
     }
-    for (struct job *job = jobs; job; job = job->next) if (job->pid && !job->has_status) kill(-job->pid, SIGKILL);
+    for (struct job *job = jobs; job; job = job->next) if (is_running(job)) kill(-job->pid, SIGKILL);
     _exit(status);
 }
 
-// What is done from time to time; returns when the next time is. The host is asked whether it is there. Ticks are
-// counted, not seconds: the host does not count as silent while this process stands still, and is asked again before
-// it is given up.
+// What is done from time to time; returns when the next time is. The host is told of something else at a socket's path,
+// once for each thing that appears there, and asked whether it is there. Ticks are counted, not seconds: it does not
+// count as silent while this process stands still, and is asked before it is given up.
 static int64_t tick(void) {
     static unsigned quiet;    // ticks without a byte of the host
     // Descriptors that were missing may be there again.
     if (!accepting && open_streams < max_streams) accept_from_now_on(true);
-    check_paths();
+    for (struct listener *each = listeners; each < listeners + LISTENERS_MAX; each++) {
+        struct identity there = identity_at(each->path);
+        bool is_news = strcmp(there.text, each->seen.text) && strcmp(there.text, each->identity.text);
+        if (is_news && *each->type && each->fd >= 0) frame(CHANGED, 0, each->type, strlen(each->type));
+        each->seen = there;
+    }
     if (heard) unanswered = quiet = 0;
     heard = false;
     if (open_streams || jobs || out.size || ++quiet >= idle_ticks) {
@@ -137,7 +133,6 @@ static int64_t tick(void) {
     }
     return now_ms() + tick_ms;
 }
-
 static void serve(void) {
     struct epoll_event events[EVENTS_MAX];
     int64_t next_tick = tick();
@@ -145,43 +140,35 @@ static void serve(void) {
         int64_t wait = next_tick - now_ms();
         if (jobs && wait > PAUSE) wait = PAUSE;
         int count = epoll_pwait(poller, events, EVENTS_MAX, wait > 0 ? (int)wait : 0, &user_signals);
-        for (int at = 0; at < count; at++) dispatch(events[at].data.fd, events[at].events);
+        // What comes from the host is looked at before a client is.
+        for (int at = 0; at < 2 * count; at++)
+            if ((events[at % count].data.fd == 0) == (at < count)) dispatch(&events[at % count]);
         if (jobs || count <= 0) check_jobs();
         if (now_ms() >= next_tick) next_tick = tick();
         if (out.size) flush(1, NULL);
     }
     finish(128 + stop_signal);
 }
-
 static void on_signal(int number) { if (number != SIGCHLD) stop_signal = number; }
-
-// Signals are let in only while events are waited for: none comes between a look at what it set and the wait.
-static void catch_signals(void) {
-    static const int caught[] = {SIGTERM, SIGHUP, SIGINT, SIGCHLD};
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_BLOCK, &all, &user_signals);
-    for (int at = 0; at < 4; at++) sigaction(caught[at], &(struct sigaction){.sa_handler = on_signal}, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
-
 int main(int argc, char **argv) {
     // All settings are numbers, which percent-encoding leaves as they are.
-    static const struct { const char *name; unsigned *value; } settings[] = {{"protocol=", &spoken},
-        {"max-streams=", &max_streams}, {"tick-ms=", &tick_ms}, {"max-unanswered=", &max_unanswered}, {"idle-ticks=", &idle_ticks}};
+    static const char *const names[] = {"protocol=", "max-streams=", "tick-ms=", "max-unanswered=", "idle-ticks="};
+    unsigned *const values[] = {&spoken, &max_streams, &tick_ms, &max_unanswered, &idle_ticks};
     for (int at = 0; at < 5 * argc; at++) {
-        size_t size = strlen(settings[at % 5].name);
-        if (!strncmp(argv[at / 5], settings[at % 5].name, size)) *settings[at % 5].value = (unsigned)atoi(argv[at / 5] + size);
+        size_t size = strlen(names[at % 5]);
+        if (!strncmp(argv[at / 5], names[at % 5], size)) *values[at % 5] = (unsigned)atoi(argv[at / 5] + size);
     }
     close(4);    // by which the loader ran this program
     setrlimit(RLIMIT_NOFILE, &(struct rlimit){FD_MAX, FD_MAX});    // fails where there are fewer
     user_umask = umask(0177);
-    catch_signals();
-    poller = epoll_create1(EPOLL_CLOEXEC);
-    nonblocking(1);
-    nonblocking(2);
+    // Signals are let in only while events are waited for: none comes between a look at what it set and the wait.
+    static const int caught[] = {SIGTERM, SIGHUP, SIGINT, SIGCHLD};
+    sigset_t all;
+    sigfillset(&all), sigprocmask(SIG_BLOCK, &all, &user_signals);
+    for (int at = 0; at < 4; at++) sigaction(caught[at], &(struct sigaction){.sa_handler = on_signal}, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    poller = epoll_create1(EPOLL_CLOEXEC), nonblocking(1), nonblocking(2);
     watch_read(0, host_readable, NULL);
-    ready();
-    flush(1, NULL);
+    ready(), flush(1, NULL);
     serve();
 }
