@@ -1,5 +1,7 @@
-import { CommandGate, PASS } from '@gpg-bridge/core/assuan/command-gate';
+import { CommandGate, type GateRules, PASS } from '@gpg-bridge/core/assuan/command-gate';
 import { GET_PASSPHRASE, isKeyUse } from '@gpg-bridge/core/assuan/private-key-commands';
+import { type AheadOutlets, AheadSession } from '@gpg-bridge/core/host/ahead-session';
+import { AnswersAhead } from '@gpg-bridge/core/host/answers-ahead';
 import { decideByGrant, type GpgGrant } from '@gpg-bridge/core/host/gpg-grant';
 import { type FuzzTarget, mayFail, must } from '../engine/target.ts';
 import { AgentModel } from './agent-model.ts';
@@ -19,6 +21,7 @@ function session(input: Buffer): void {
     ...(how & 2 ? { decrypt: false } : {}),
   };
   const isNarrowed = (how & 3) !== 0;
+  const isAhead = (how & 4) !== 0;
   let sent = Buffer.alloc(0);
   let steps = 0;
   /** Uses that are on record, and not known to have been asked for. */
@@ -38,48 +41,58 @@ function session(input: Buffer): void {
       if (grant.keygrips) must(key === GRIP, `${command} with a key that was not granted`);
     },
   });
-  const gate = new CommandGate(
-    {
-      admit(operation, block) {
-        const decided = decideByGrant(operation, block, grant);
-        if (decided) return decided;
-        if (isKeyUse(operation.command)) recorded.push(operation.command);
-        return PASS;
-      },
-      finished: () => undefined,
+  const rules: GateRules = {
+    admit(operation, block) {
+      const decided = decideByGrant(operation, block, grant);
+      if (decided) return decided;
+      if (isKeyUse(operation.command)) recorded.push(operation.command);
+      return PASS;
     },
-    {
-      toAgent(bytes) {
-        agent.read(bytes);
-      },
-      toClient() {},
-      endAgent() {},
-      resume() {},
-      broken(error) {
-        throw error;
-      },
+    finished: () => undefined,
+  };
+  const out = {
+    toAgent: (bytes: Buffer) => agent.read(bytes),
+    toClient() {},
+    toClientInTurn() {},
+    endAgent() {},
+    resume() {},
+    broken(error: Error) {
+      throw error;
     },
-    { now: () => 0 },
-  );
+  };
+  const told: Buffer[] = [];
+  const ahead = isAhead ? aheadSession(rules, out, () => told.splice(0)) : undefined;
+  const gate = ahead?.gate ?? new CommandGate(rules, out, { now: () => 0 });
+  const session = ahead ?? gate;
   const isFine = mayFail(['LINE_TOO_LONG'], () => {
     for (let at = 1; at < input.length; steps++) {
       const step = input[at]!;
       at += 1;
       if (step >= 192) {
-        gate.fromAgent(agent.speak(step - 191));
+        session.fromAgent(agent.speak(step - 191));
         continue;
       }
       const chunk = Buffer.from(input.subarray(at, at + step));
       at += step;
       sent = Buffer.concat([sent, chunk]);
-      gate.fromClient(chunk);
+      // A target may say of any line that it has answered it.
+      if (isAhead && step % 3 === 0) told.push(Buffer.of(0, 0, 0, step % 24));
+      session.fromClient(chunk);
       chunk.fill(0x21); // the bytes are the caller's again
     }
-    for (let left = 200; agent.hasMore && left > 0; left--, steps++) gate.fromAgent(agent.speak(1_000));
+    for (let left = 200; agent.hasMore && left > 0; left--, steps++) session.fromAgent(agent.speak(1_000));
   });
   gate.end();
-  if (!isNarrowed) must(isSubsequence(agent.received, sent), 'the agent got bytes that no client sent');
+  if (!isNarrowed && !isAhead)
+    must(isSubsequence(agent.received, sent), 'the agent got bytes that no client sent');
   if (isFine) must(gate.pending === undefined, 'a command is pending after the end');
+}
+
+/** A session whose target answers ahead: with the answers that every bridge begins with. */
+function aheadSession(rules: GateRules, out: AheadOutlets, takeTold: () => Buffer[]): AheadSession {
+  const answers = new AnswersAhead({ onChange: () => {} });
+  answers.connected({ version: 'D 2.2.40\nOK\n', socket: 's' }, 'OK Pleased to meet you\n');
+  return new AheadSession({ answers, rules, out, takeTold, now: () => 0 });
 }
 
 /** Whether a text is another one with parts left out. */
@@ -100,6 +113,7 @@ export const commandGate: FuzzTarget = {
   name: 'command-gate',
   maxLength: 3_000,
   seeds: [
+    `\x04${AGENT}${step(`RESET\nSIGKEY ${GRIP}\nSETKEYDESC x\nSETHASH 8 ${'0'.repeat(64)}\nPKSIGN\n`)}${AGENT.repeat(6)}`,
     `\x00${AGENT}${step('NOP\nRESET\n')}${AGENT}${AGENT}${step(`SIGKEY ${GRIP}\n`)}${AGENT}${step('PKSIGN\n')}${AGENT}`,
     `\x01${AGENT}${step(`SETKEY ${GRIP}\nPKDECRYPT\nD x\nEND\nHAVEKEY ${OTHER_GRIP} ${GRIP}\nBYE\n`)}${AGENT}${AGENT}`,
     `\x02${AGENT}${step('GET_PASSPHRASE x\npksign\nPKDECRYPT\n')}${AGENT}${step('D a\nCAN\n')}`,
