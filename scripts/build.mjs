@@ -1,6 +1,6 @@
 // Builds what is shipped: the socket servers, and the command with its library.
 import { execFileSync } from 'node:child_process';
-import { chmod, copyFile, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -25,6 +25,12 @@ const common = {
   legalComments: 'none',
 };
 
+/** A server travels as one text; the order is that of what has to be there before it runs. */
+async function join(files, name) {
+  const texts = await Promise.all(files.map((file) => readFile(`${servers}/${file}`, 'utf8')));
+  await writeFile(`${dist}/servers/${name}`, texts.join(''));
+}
+
 /** Leaves the late commands out of the command's own bundle. */
 const lateCommands = {
   name: 'late-commands',
@@ -47,8 +53,8 @@ await Promise.all([
     outfile: `${dist}/servers/server.cjs`,
     minify: true,
   }),
-  copyFile(`${servers}/perl/server.pl`, `${dist}/servers/server.pl`),
-  copyFile(`${servers}/python/server.py`, `${dist}/servers/server.py`),
+  join(['perl/server.pl', 'perl/ahead.pl'], 'server.pl'),
+  join(['python/ahead.py', 'python/server.py'], 'server.py'),
   build({
     ...common,
     entryPoints: {

@@ -39,6 +39,12 @@ const SOURCES = new URL('../../socket-server/src/', import.meta.url);
 /** A runtime, or the native server for another architecture under QEMU. */
 export type TestedRuntime = Runtime | 'emulated';
 
+/** What is joined for a runtime, as scripts/build.mjs does it. */
+const TEXTS = {
+  perl: ['perl/server.pl', 'perl/ahead.pl'],
+  python: ['python/ahead.py', 'python/server.py'],
+} as const;
+
 let bundle: Promise<string> | undefined;
 
 /** What is sent for a runtime. */
@@ -46,7 +52,8 @@ export async function serverSource(runtime: TestedRuntime): Promise<string | Buf
   if (runtime === 'native') return nativeProgram(OWN_ARCHITECTURE);
   if (runtime === 'emulated') return nativeProgram(OTHER_ARCHITECTURE);
   if (runtime !== 'node') {
-    return readFile(new URL(runtime === 'perl' ? 'perl/server.pl' : 'python/server.py', SOURCES), 'utf8');
+    const texts = TEXTS[runtime].map((file) => readFile(new URL(file, SOURCES), 'utf8'));
+    return (await Promise.all(texts)).join('');
   }
   bundle ??= build({
     entryPoints: [new URL('node/main.ts', SOURCES).pathname],

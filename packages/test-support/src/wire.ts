@@ -15,6 +15,9 @@ export const PONG = 10;
 export const CALL = 11;
 export const RESULT = 12;
 export const CHANGED = 13;
+export const TABLE = 14;
+export const TOLD = 15;
+export const TURN = 16;
 
 /** One frame. */
 export interface WireFrame {

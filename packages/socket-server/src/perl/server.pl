@@ -10,7 +10,7 @@ use Socket qw(AF_UNIX SOCK_STREAM pack_sockaddr_un);
 # Frame: uint32 length of what follows, uint8 type, uint32 stream, payload.
 use constant { VERSION => 4, HEADER => 9, LENGTH_MIN => 5, LENGTH_MAX => 1_048_576 };
 use constant { DATA => 1, OPEN => 2, CLOSE => 3, PUBKEY => 4, READY => 5, ERROR => 6, WINDOW => 7, EOF => 8 };
-use constant { PING => 9, PONG => 10, CALL => 11, RESULT => 12, CHANGED => 13 };
+use constant { PING => 9, PONG => 10, CALL => 11, RESULT => 12, CHANGED => 13, TABLE => 14, TOLD => 15, TURN => 16 };
 # Bytes: credit at the start, and delivered before it is given back; read at once (a frame with them fills a
 # pipe); unsent for the host when clients are no longer read.
 use constant { CREDIT => 262_144, GRANT => 131_072, READ_SIZE => 65_527, OUT_HIGH => 262_144 };
@@ -23,7 +23,7 @@ use constant { PATH_MAX => $^O eq 'linux' ? 107 : 103, ACCEPT_BATCH => 64, PAUSE
 # MAY_GET: bytes we let it send. TAKEN: bytes delivered, not yet granted back. ENDED: the client has sent its last
 # byte. DEAF: it takes no more; what it wrote is still read. LAST: its last byte. WORDS: what it is told at the end.
 use constant { ID => 0, HANDLE => 1, FD => 2, QUEUE => 3, MAY_SEND => 4, MAY_GET => 5 };
-use constant { TAKEN => 6, ENDED => 7, DEAF => 8, LAST => 9, WORDS => 10 };
+use constant { TAKEN => 6, ENDED => 7, DEAF => 8, LAST => 9, WORDS => 10, AHEAD => 11 };    # AHEAD: see ahead.pl
 
 # All settings are numbers, which percent-encoding leaves as they are.
 my %setting = $main::CONFIG =~ /^([a-z-]+)=(\d+)$/mg;
@@ -81,7 +81,7 @@ sub detach {
 # One that the host closed is no longer in %streams, and the host is not told of its end.
 sub end_stream {
     my ($stream) = @_;
-    frame(CLOSE, $stream->[ID], '') if delete $streams{$stream->[ID]};
+    if (delete $streams{$stream->[ID]}) { pass_kept($stream); frame(CLOSE, $stream->[ID], '') }
     detach($stream->[HANDLE]);
     accept_from_now_on(1) if !$accepting;
 }
@@ -102,6 +102,7 @@ sub nothing_read {
     return if !defined $n;
     $stream->[ENDED] = 1;
     vec($readers, $stream->[FD], 1) = 0;
+    pass_kept($stream);
     frame(EOF, $stream->[ID], '');
 }
 
@@ -154,7 +155,9 @@ sub host_sent {
     my ($type, $id, $payload) = @_;
     my $stream = $streams{$id};
     if ($type == CALL) { settle($id, call($id, $payload)) }
-    elsif ($type == PING) { frame(PONG, 0, '') }
+    elsif ($type == PING)  { frame(PONG, 0, '') }
+    elsif ($type == TABLE) { set_table($payload) }
+    elsif ($type == TURN)  { take_turn($stream->[AHEAD], $payload) if $stream && $stream->[AHEAD] }
     elsif ($type == PUBKEY && defined $keys) { undef $keys if length($keys .= $payload) > KEYS_MAX }
     elsif ($type == CLOSE && delete $streams{$id}) {
         vec($readers, $stream->[FD], 1) = 0;
@@ -332,7 +335,7 @@ sub accept_clients {
         my ($id, $fd) = (++$last_id, fileno $client);
         $streams{$id} = $by_fd[$fd] = [$id, $client, $fd, '', CREDIT, CREDIT, 0, 0, 0, '', $listener->{words}];
         vec($readers, $fd, 1) = 1;
-        frame(OPEN, $id, $listener->{type});
+        frame(OPEN, $id, $listener->{type} . greet($streams{$id}, $listener->{type}));
     }
 }
 
@@ -471,7 +474,8 @@ sub serve {
                 $read = sysread $stream->[HANDLE], $out,
                     $stream->[MAY_SEND] < READ_SIZE ? $stream->[MAY_SEND] : READ_SIZE, $at + HEADER;
                 if (!$read) { nothing_read($stream, $at, $read); next }
-                substr $out, $at, HEADER, pack 'NCN', $read + LENGTH_MIN, DATA, $stream->[ID];
+                substr $out, $at, HEADER, pack 'NCN', $read + LENGTH_MIN, DATA, $stream->[ID]
+                    if !$stream->[AHEAD] || !read_ahead($stream, $at, $read);
                 vec($readers, $fd, 1) = 0 if ($stream->[MAY_SEND] -= $read) <= 0;
                 flush() if length $out > OUT_HIGH;
                 if (length $out > OUT_HIGH) { $stopped_at = $fd; last }    # the host takes no more for now

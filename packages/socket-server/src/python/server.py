@@ -7,7 +7,7 @@ import _signal, _socket  # signal and socket take longer to load than all the re
 # Frame: uint32 length of what follows, uint8 type, uint32 stream, payload.
 VERSION, HEADER, LENGTH_MIN, LENGTH_MAX = 4, struct.Struct('>IBI'), 5, 1048576
 DATA, OPEN, CLOSE, PUBKEY, READY, ERROR, WINDOW, EOF = 1, 2, 3, 4, 5, 6, 7, 8
-PING, PONG, CALL, RESULT, CHANGED = 9, 10, 11, 12, 13
+PING, PONG, CALL, RESULT, CHANGED, TABLE, TOLD, TURN = 9, 10, 11, 12, 13, 14, 15, 16
 # Bytes: credit at the start, and delivered before it is given back; read at once (a frame with them fills a
 # pipe); unsent for the host when clients are no longer read.
 CREDIT, GRANT, READ_SIZE, OUT_HIGH = 262144, 131072, 65527, 262144
@@ -24,6 +24,7 @@ class Stream:
     def __init__(self, number, fd, words):
         self.id, self.fd, self.queue, self.may_send, self.may_get = number, fd, bytearray(), CREDIT, CREDIT
         self.taken, self.ended, self.deaf, self.last, self.words = 0, False, False, None, words
+        self.ahead = None  # see ahead.py
 
 # All settings are numbers, which percent-encoding leaves as they are.
 setting = {name: int(number) for name, _, number in (line.partition(b'=') for line in CONFIG.split())}
@@ -87,7 +88,7 @@ def detach(fd):
 ## Streams.
 # One that the host closed is no longer in streams, and the host is not told of its end.
 def end_stream(stream):
-    if streams.pop(stream.id, None): frame(CLOSE, stream.id)
+    if streams.pop(stream.id, None): pass_kept(stream) or frame(CLOSE, stream.id)
     parked.discard(stream)
     detach(stream.fd)
     if not accepting: accept_from_now_on(True)
@@ -109,12 +110,13 @@ def client_readable(stream):
         if stream.deaf: return end_stream(stream)
         stream.ended = True
         watch_read(stream.fd)
-        return frame(EOF, stream.id)
-    HEADER.pack_into(chunk, 0, LENGTH_MIN + count, DATA, stream.id)
-    # A large frame is not copied if the host takes it at once.
-    sent = attempt(os.write, 1, chunk[:HEADER.size + count]) or 0 if count > 16384 and not out else 0
-    out.extend(chunk[sent:HEADER.size + count])
+        return pass_kept(stream) or frame(EOF, stream.id)
     stream.may_send -= count
+    if not stream.ahead or not read_ahead(stream, bytes(chunk_data[:count])):
+        HEADER.pack_into(chunk, 0, LENGTH_MIN + count, DATA, stream.id)
+        # A large frame is not copied if the host takes it at once.
+        sent = attempt(os.write, 1, chunk[:HEADER.size + count]) or 0 if count > 16384 and not out else 0
+        out.extend(chunk[sent:HEADER.size + count])
     if stream.may_send <= 0: watch_read(stream.fd)
 
 def client_writable(stream):
@@ -170,6 +172,8 @@ def host_sent(kind, number, payload):
     stream = streams.get(number)
     if kind == CALL: settle(number, call, number, payload)
     elif kind == PING: frame(PONG, 0)
+    elif kind == TABLE: set_table(payload)
+    elif kind == TURN and stream and stream.ahead: take_turn(stream.ahead, payload)
     elif kind == PUBKEY and keys is not None:
         keys.extend(payload)
         if len(keys) > KEYS_MAX: keys = None
@@ -350,7 +354,7 @@ def accept_clients(listener, is_closing=False):
         last_id += 1
         stream = streams[last_id] = Stream(last_id, fd, listener['words'])
         watch_read(fd, stream.reader)
-        frame(OPEN, last_id, listener['type'])
+        frame(OPEN, last_id, listener['type'] + greet(stream, listener['type']))
 
 ## Operations: each returns the fields of its result, or raises an OSError, or returns None if its job answers later.
 # Their arguments: a number, text without a zero byte (a path), any bytes.
