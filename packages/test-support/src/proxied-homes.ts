@@ -92,11 +92,16 @@ function tapped(executor: CommandExecutor, payload: Buffer[]): CommandExecutor {
     for (const [, found] of text.matchAll(PAYLOAD_LINE)) payload.push(Buffer.from(found!, 'latin1'));
   };
   return {
-    connectAgent: () => executor.connectAgent(),
+    async connectAgent(first) {
+      keep(`${first?.lines ?? ''}${first?.block ?? ''}`);
+      const opened = await executor.connectAgent(first);
+      keep(opened.response ?? '');
+      return opened;
+    },
     disconnectAgent: (id) => executor.disconnectAgent(id),
-    async sendCommands(id, block) {
-      keep(block);
-      const answer = await executor.sendCommands(id, block);
+    async sendCommands(id, block, told) {
+      keep(`${told?.lines ?? ''}${block}`);
+      const answer = await executor.sendCommands(id, block, told);
       keep(answer.response);
       return answer;
     },

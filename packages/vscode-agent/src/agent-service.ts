@@ -1,14 +1,16 @@
+import type { AheadReply } from '@gpg-bridge/core/assuan/answer-table';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
-import type { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
+import type { AgentProxy, OpenedSession } from '@gpg-bridge/core/host/agent-proxy';
 import type { CheckPurpose, ExportedKeys, HostFacts, KeyRequest } from '@gpg-bridge/vscode-shared/contract';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
 import { PrivateKeyWatch, type WaitingUse } from '@gpg-bridge/vscode-shared/private-key-watch';
 import type { ConfirmedSettings } from './confirmed-settings.ts';
 import type { Consent } from './consent.ts';
 import type { Remote } from './remote-authority.ts';
+import { asFirstBlock, asToldBlock } from './told-block.ts';
 
 type Proxy = Pick<
   AgentProxy,
@@ -74,20 +76,26 @@ export class AgentService {
     if (![...this.#admitted.values()].every(stands)) await this.#proxy?.of.stop();
   }
 
-  /** Opens a session with the host's gpg-agent. */
-  async connectAgent(token?: unknown): Promise<{ sessionId: string; greeting: string }> {
+  /** Opens a session with the host's gpg-agent, maybe with a client's first command. */
+  async connectAgent(token?: unknown, first?: unknown): Promise<OpenedSession> {
     await this.#admit(token);
-    const opened = await this.#proxyNow().connectAgent();
+    const opened = await this.#proxyNow().connectAgent(asFirstBlock(first));
     this.#admitted.set(opened.sessionId, token);
     const [oldest] = this.#admitted.keys();
     if (this.#admitted.size > MOST_ADMITTED && oldest !== undefined) this.#admitted.delete(oldest);
     return opened;
   }
 
-  /** Sends one command or inquiry block of a session. */
-  async sendCommands(sessionId: string, block: string): Promise<{ response: string }> {
+  /** Sends one command or inquiry block of a session, behind the lines that the remote has answered. */
+  async sendCommands(
+    sessionId: string,
+    block: string,
+    ahead?: unknown,
+  ): Promise<{ response: string; ahead?: AheadReply }> {
     this.#options.consent.assertAllowed(this.#remote(), this.#admitted.get(sessionId));
-    return this.#watch.exchange(sessionId, block, () => this.#proxyNow().sendCommands(sessionId, block));
+    const told = asToldBlock(ahead);
+    const send = () => this.#proxyNow().sendCommands(sessionId, block, told);
+    return this.#watch.exchange(sessionId, block, send, told?.lines);
   }
 
   /** Ends a session. */

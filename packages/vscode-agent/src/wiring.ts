@@ -81,6 +81,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
         ...options,
         logCallback: log,
         use,
+        ahead: () => setting<unknown>('answerAhead', true) !== false,
         onOperation: (_sessionId, operation) => {
           logOperation(operation, log);
           if (!operations.add(operation) || setting<unknown>('notifyOnUse', false) !== true) return;
@@ -145,11 +146,11 @@ export function wireAgent(vs: VsCode, context: Context): void {
     registerCommand(HOST_START, start),
     registerCommand(HOST_STOP, stop),
     registerCommand(HOST_MENU, (page?: unknown, ownKeys?: unknown) => menu.open(page, ownKeys)),
-    registerCommand(HOST_COMMANDS.connectAgent, (token?: unknown) =>
-      reply(() => service.connectAgent(token)),
+    registerCommand(HOST_COMMANDS.connectAgent, (token?: unknown, first?: unknown) =>
+      reply(() => service.connectAgent(token, first)),
     ),
-    registerCommand(HOST_COMMANDS.sendCommands, (sessionId: string, block: string) =>
-      reply(() => service.sendCommands(sessionId, block)),
+    registerCommand(HOST_COMMANDS.sendCommands, (sessionId: string, block: string, told?: unknown) =>
+      reply(() => service.sendCommands(sessionId, block, told)),
     ),
     registerCommand(HOST_COMMANDS.disconnectAgent, (sessionId: string) =>
       reply(() => service.disconnectAgent(sessionId)),

@@ -1,7 +1,8 @@
+import type { AheadReply, ToldBlock } from '@gpg-bridge/core/assuan/answer-table';
 import { AssuanObserver } from '@gpg-bridge/core/assuan/observer';
 import type { Operation } from '@gpg-bridge/core/assuan/operation';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
-import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
+import type { CommandExecutor, OpenedSession } from '@gpg-bridge/core/remote/agent-channel';
 import {
   type CheckPurpose,
   type ExportedKeys,
@@ -31,6 +32,9 @@ export interface HostOptions {
   onOperation(operation: Operation): void;
 }
 
+/** What a client's first command brings with it. */
+type FirstBlock = ToldBlock & { block?: string };
+
 /** Errors that the host's half reported; all others are this side's. */
 const FROM_HOST = new WeakSet<BridgeError>();
 
@@ -51,34 +55,48 @@ export class Host implements CommandExecutor {
   }
 
   /** Opens a session with the host's gpg-agent; the person is asked if they have not decided yet. */
-  async connectAgent(): Promise<{ sessionId: string; greeting: string }> {
+  async connectAgent(first?: FirstBlock): Promise<OpenedSession> {
     try {
-      return await this.#connect();
+      return await this.#connect(first);
     } catch (error) {
       if (!(error instanceof BridgeError) || error.code !== 'CONSENT_REQUIRED') throw error;
       await this.check('program-asks');
-      return this.#connect();
+      return this.#connect(first);
     }
   }
 
-  async #connect(): Promise<{ sessionId: string; greeting: string }> {
-    const opened = await this.#call<{ sessionId: string; greeting: string }>(
+  async #connect(first: FirstBlock | undefined): Promise<OpenedSession> {
+    const opened = await this.#call<OpenedSession>(
       'connectAgent',
       this.#options.token(),
+      ...(first ? [first] : []),
     );
     const observer = new AssuanObserver((operation) => this.#options.onOperation(operation));
     observer.fromAgent(Buffer.from(opened.greeting, 'latin1'));
     this.#observers.set(opened.sessionId, observer);
+    if (first) observeTold(observer, first.lines);
+    if (first?.block) observer.fromClient(Buffer.from(first.block, 'latin1'));
+    if (opened.response) observer.fromAgent(Buffer.from(opened.response, 'latin1'));
     return opened;
   }
 
-  /** Sends one command or inquiry block of a session. */
-  async sendCommands(sessionId: string, block: string): Promise<{ response: string }> {
+  /** Sends one command or inquiry block of a session, behind the lines that were answered here. */
+  async sendCommands(
+    sessionId: string,
+    block: string,
+    told?: ToldBlock,
+  ): Promise<{ response: string; ahead?: AheadReply }> {
     const observer = this.#observers.get(sessionId);
+    if (told && observer) observeTold(observer, told.lines);
     observer?.fromClient(Buffer.from(block, 'latin1'));
-    const answer = await this.#watch.exchange(sessionId, block, () =>
-      this.#call<{ response: string }>('sendCommands', sessionId, block),
-    );
+    const send = () =>
+      this.#call<{ response: string; ahead?: AheadReply }>(
+        'sendCommands',
+        sessionId,
+        block,
+        ...(told ? [told] : []),
+      );
+    const answer = await this.#watch.exchange(sessionId, block, send, told?.lines);
     observer?.fromAgent(Buffer.from(answer.response, 'latin1'));
     return answer;
   }
@@ -128,6 +146,14 @@ export class Host implements CommandExecutor {
       if (error instanceof BridgeError) FROM_HOST.add(error);
       throw error;
     }
+  }
+}
+
+/** Lines that were answered here count as carried out: a key that one of them chose is what the next use is made with. */
+function observeTold(observer: AssuanObserver, lines: string): void {
+  for (const line of lines.split('\n').slice(0, -1)) {
+    observer.fromClient(Buffer.from(`${line}\n`, 'latin1'));
+    observer.fromAgent(Buffer.from('OK\n'));
   }
 }
 

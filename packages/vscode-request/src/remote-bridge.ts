@@ -359,9 +359,9 @@ export class RemoteBridge {
   #reportingExecutor() {
     const { host } = this.#options;
     return {
-      connectAgent: async () => {
+      connectAgent: async (first?: Parameters<Host['connectAgent']>[0]) => {
         try {
-          const session = await host.connectAgent();
+          const session = await host.connectAgent(first);
           this.#errors.forgetTold();
           this.#errors.clear('host');
           if (this.#situation.own.permission !== 'allowed') void this.look();
@@ -371,7 +371,7 @@ export class RemoteBridge {
           throw error;
         }
       },
-      sendCommands: (sessionId: string, block: string) => host.sendCommands(sessionId, block),
+      sendCommands: (...args: Parameters<Host['sendCommands']>) => host.sendCommands(...args),
       disconnectAgent: (sessionId: string) => host.disconnectAgent(sessionId),
     };
   }

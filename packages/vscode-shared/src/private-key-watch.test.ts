@@ -17,7 +17,7 @@ describe('PrivateKeyWatch', () => {
       const asked = watch.exchange(
         's',
         block,
-        () => new Promise((resolve) => (answer = (response) => resolve({ response }))),
+        () => new Promise<{ response: string }>((resolve) => (answer = (response) => resolve({ response }))),
       );
       return async (response: string) => {
         answer(response);
@@ -90,7 +90,11 @@ describe('PrivateKeyWatch', () => {
   it('ends the notice when the exchange fails', async () => {
     const { notices, watch } = setUp();
     let fail = (_error: Error) => {};
-    const asked = watch.exchange('s', 'PKSIGN\n', () => new Promise((_resolve, reject) => (fail = reject)));
+    const asked = watch.exchange(
+      's',
+      'PKSIGN\n',
+      () => new Promise<never>((_resolve, reject) => (fail = reject)),
+    );
     vi.advanceTimersByTime(1_000);
     fail(new Error('gone'));
     await expect(asked).rejects.toThrow('gone');

@@ -35,13 +35,14 @@ export class PrivateKeyWatch {
     readonly patienceMs = PERSON_WAITS_AFTER_MS,
   ) {}
 
-  /** Runs one exchange of a session under watch. */
-  async exchange(
+  /** Runs one exchange of a session under watch; `told` are the lines ahead of the block. */
+  async exchange<Answer extends { response: string }>(
     sessionId: string,
     block: string,
-    send: () => Promise<{ response: string }>,
-  ): Promise<{ response: string }> {
-    this.#noteKey(sessionId, block);
+    send: () => Promise<Answer>,
+    told = '',
+  ): Promise<Answer> {
+    this.#noteKey(sessionId, told + block);
     const purpose = purposeOf(commandOf(block)) ?? this.#sessions.get(sessionId)?.purpose;
     if (purpose === undefined) return send();
     const pending: PendingExchange = { purpose };
@@ -68,7 +69,8 @@ export class PrivateKeyWatch {
   }
 
   #noteKey(sessionId: string, block: string): void {
-    const key = /^(?:SIGKEY|SETKEY)[ \t]+([0-9A-F]{40})\b/i.exec(block)?.[1];
+    const chosen = [...block.matchAll(/^(?:SIGKEY|SETKEY)[ \t]+([0-9A-F]{40})\b/gim)];
+    const key = chosen.at(-1)?.[1];
     if (!key) return;
     this.#keys.set(sessionId, key.toUpperCase());
     const [oldest] = this.#keys.keys();

@@ -30,6 +30,24 @@ export interface OnceEntry {
   readonly answer: string;
 }
 
+/** What a target that answers ahead says with a command, where the carrier is calls. */
+export interface ToldBlock {
+  /** The version of its table; 0 if it has none yet. */
+  readonly table: number;
+  /** The entries by which it has answered the lines ahead of the command. */
+  readonly told: readonly number[];
+  /** Those lines. */
+  readonly lines: string;
+}
+
+/** What the host has for such a target beside a response. */
+export interface AheadReply {
+  /** Another table than the target's. */
+  readonly table?: AnswerTable & { readonly version: number };
+  /** Answers that are sent along. */
+  readonly along?: readonly OnceEntry[];
+}
+
 /** A table in which nothing is answered ahead. */
 export const NO_TABLE: AnswerTable = { greeting: '', entries: [] };
 

@@ -1,13 +1,17 @@
 import { randomUUID } from 'node:crypto';
+import type { AheadReply, ToldBlock } from '../assuan/answer-table.ts';
 import type { Operation } from '../assuan/operation.ts';
 import { BridgeError } from '../errors.ts';
 import type { KeyFilter } from '../gnupg/key-filter.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { AgentSession } from './agent-session.ts';
+import { AheadExchange } from './ahead-exchange.ts';
+import { AnswersAhead } from './answers-ahead.ts';
 import type { AgentConnection } from './connect.ts';
 import { HostGpgAgent, type HostGpgAgentOptions } from './gpg-agent.ts';
 import { type TargetUse, unrecordedUse } from './key-use-attempt.ts';
 import { KeyUseRules } from './key-use-rules.ts';
+import { learnUsual } from './learn-usual.ts';
 import { type OpenAgent, openAgent } from './open-agent.ts';
 import { exportPublicKeys } from './public-keys.ts';
 
@@ -22,6 +26,8 @@ export interface AgentProxyConfig extends Omit<HostGpgAgentOptions, 'log'> {
   byeTimeoutMs?: number;
   /** What the remote may use keys for, and where that is recorded; everything, and nowhere, if not given. */
   use?: TargetUse;
+  /** Whether targets may answer ahead of the agent, asked each time; they may unless said. */
+  ahead?: (() => boolean) | undefined;
   /** Told of every finished command: its word, key, outcome and duration; never of payload. */
   onOperation?: (sessionId: string, operation: Operation) => void;
 }
@@ -31,6 +37,21 @@ export interface AgentProxyDeps {
   connect?: () => Promise<AgentConnection>;
 }
 
+/** The first command of a client, with the lines ahead of it that were answered; none before there is a table. */
+export interface FirstBlock extends ToldBlock {
+  readonly block?: string | undefined;
+}
+
+/** A session that was opened. */
+export interface OpenedSession {
+  sessionId: string;
+  greeting: string;
+  /** The response to the first command, if one was sent along. */
+  response?: string;
+  ahead?: AheadReply;
+}
+
+const NOTHING_TOLD: ToldBlock = { table: 0, told: [], lines: '' };
 const MAX_SESSIONS = 512;
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 const BYE_TIMEOUT_MS = 5_000;
@@ -43,8 +64,12 @@ export class AgentProxy {
   readonly #config: AgentProxyConfig;
   readonly #log: LogCallback;
   readonly #openAgent: OpenAgent;
+  #learning: Promise<void> | undefined;
   readonly #sessions = new Map<string, AgentSession>();
   readonly #use: TargetUse;
+  /** What targets may answer ahead; undefined: nothing. */
+  readonly #answers: AnswersAhead | undefined;
+  readonly #exchanges = new WeakMap<AgentSession, AheadExchange>();
 
   constructor(config: AgentProxyConfig = {}, deps: AgentProxyDeps = {}) {
     this.#config = config;
@@ -53,13 +78,21 @@ export class AgentProxy {
     const agent = new HostGpgAgent({ ...config, log: this.#log });
     const { connect } = deps;
     const { greetingTimeoutMs } = config;
+    // Without an agent of our own to ask there is nothing to learn.
+    if (!connect) {
+      const narrowed = config.use?.grant?.keygrips !== undefined;
+      this.#answers = new AnswersAhead({ log: this.#log, narrowed });
+    }
     this.#openAgent = connect
       ? (outcome, signal) => openAgent(connect, outcome, { greetingTimeoutMs, log: this.#log, signal })
       : (outcome, signal) => agent.open(outcome, signal);
   }
 
-  /** Opens a session and returns its id with the agent's greeting. */
-  async connectAgent(): Promise<{ sessionId: string; greeting: string }> {
+  /**
+   * Opens a session and returns its id with the agent's greeting. A target that answers ahead may send its first
+   * command along, and gets the response to it.
+   */
+  async connectAgent(first?: FirstBlock): Promise<OpenedSession> {
     const limit = this.#config.maxSessions ?? MAX_SESSIONS;
     if (this.#sessions.size >= limit) {
       throw new BridgeError('SESSION_LIMIT', {
@@ -80,6 +113,9 @@ export class AgentProxy {
         sessionId,
       ),
       log: this.#log,
+      onIdentity: (identity, greeting) => {
+        if (this.#answers?.connected(identity, greeting.toString('latin1'))) this.#learn(this.#answers);
+      },
       onEnded: () => {
         this.#sessions.delete(sessionId);
         this.#log(`session ${sessionId}: ended`, 'debug');
@@ -87,14 +123,40 @@ export class AgentProxy {
     });
     this.#sessions.set(sessionId, session);
     this.#log(`session ${sessionId}: connecting`, 'debug');
-    const greeting = await session.open();
-    return { sessionId, greeting: greeting.toString('latin1') };
+    const greeting = (await session.open()).toString('latin1');
+    await this.#learning;
+    if (!first || !this.#answers) return { sessionId, greeting };
+    const exchange = new AheadExchange(session, this.#answers, this.#config.ahead ?? (() => true));
+    this.#exchanges.set(session, exchange);
+    if (first.block === undefined) return { sessionId, greeting, ahead: exchange.reply(first.table) };
+    try {
+      const { response, ahead } = await exchange.send(first.block, first);
+      return { sessionId, greeting, response: response.toString('latin1'), ahead };
+    } catch (error) {
+      void session.close(); // nobody else knows of it
+      throw error;
+    }
   }
 
-  /** Sends one command or inquiry block and returns the whole response to it. */
-  async sendCommands(sessionId: string, block: string): Promise<{ response: string }> {
-    const response = await this.#session(sessionId).send(block);
-    return { response: response.toString('latin1') };
+  /**
+   * Sends one command or inquiry block and returns the whole response to it; `told` are the lines ahead of it that
+   * the target has answered.
+   */
+  async sendCommands(
+    sessionId: string,
+    block: string,
+    told?: ToldBlock,
+  ): Promise<{ response: string; ahead?: AheadReply }> {
+    const session = this.#session(sessionId);
+    const exchange = this.#exchanges.get(session);
+    if (!exchange) return { response: (await session.send(block)).toString('latin1') };
+    const { response, ahead } = await exchange.send(block, told ?? NOTHING_TOLD);
+    return { response: response.toString('latin1'), ...(told ? { ahead } : {}) };
+  }
+
+  /** Sessions wait until the usual questions of another agent are answered, so that their targets have the answers. */
+  #learn(answers: AnswersAhead): void {
+    this.#learning = learnUsual({ open: this.#openAgent }, answers, this.#log);
   }
 
   /** Ends a session: with BYE when the agent is listening, at once when it is not. */

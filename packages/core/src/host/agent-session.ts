@@ -11,7 +11,7 @@ import type { LogCallback } from '../log.ts';
 import { AGENT_TABLE, type AgentEvent, type AgentState } from '../machine/agent-table.ts';
 import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
 import { StateMachine } from '../machine/state-machine.ts';
-import type { OpenAgent, OpenedAgent } from './open-agent.ts';
+import type { AgentIdentity, OpenAgent, OpenedAgent } from './open-agent.ts';
 
 interface Payloads extends EndPayloads {
   CLIENT_CONNECT_REQUESTED: undefined;
@@ -42,6 +42,8 @@ export interface AgentSessionOptions {
   /** What decides about its commands, and is told of them. */
   rules: GateRules;
   log: LogCallback;
+  /** Told which agent it was connected to, where that is known. */
+  onIdentity?(identity: AgentIdentity, greeting: Buffer): void;
   /** Called once the session is over, before anybody who waits on it is told. */
   onEnded(): void;
 }
@@ -159,8 +161,9 @@ export class AgentSession {
     );
   }
 
-  #attach({ socket, greeting }: OpenedAgent): void {
+  #attach({ socket, greeting, identity }: OpenedAgent): void {
     this.#socket = socket;
+    if (identity) this.#options.onIdentity?.(identity, greeting);
     let cause: Error | undefined;
     takeViews(socket, (view) => this.#received(view));
     socket.on('error', (error) => {

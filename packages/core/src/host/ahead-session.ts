@@ -8,12 +8,12 @@ import {
   type Passage,
 } from '../assuan/command-gate.ts';
 import type { Operation, PendingOperation } from '../assuan/operation.ts';
-import { isKeyUse, usesPrivateKey } from '../assuan/private-key-commands.ts';
+import { isKeyUse } from '../assuan/private-key-commands.ts';
 import { Questions } from '../assuan/questions.ts';
-import { noAgentLine } from '../assuan/unavailable-agent.ts';
 import { toBridgeError } from '../errors.ts';
 import { encodeFields } from '../mux/fields.ts';
 import type { AnswersAhead } from './answers-ahead.ts';
+import { CHANGED, type Told, ToldAnswers, UNKNOWN_TOLD } from './told-answers.ts';
 
 /** Where the bytes of a session go whose target answers ahead. */
 export interface AheadOutlets extends GateOutlets {
@@ -32,12 +32,6 @@ export interface AheadSessionOptions {
   now?: () => number;
 }
 
-/** A line that the client was given an answer to. */
-interface Told {
-  readonly id: number;
-  readonly answer: string;
-}
-
 /** A line that is asked ahead of the client. */
 interface AskedLine {
   readonly line: string;
@@ -45,10 +39,7 @@ interface AskedLine {
   readonly passage: Passage;
 }
 
-/** A told line that no table of ours has. */
-const UNKNOWN: Told = { id: 0, answer: '' };
 const CANCEL = Buffer.from('CAN\n');
-const CHANGED = noAgentLine("the agent's answers changed");
 const NO_ENTRIES: readonly OnceEntry[] = [];
 /** Answers that are sent along to one session, in bytes. */
 const MAX_ALONG_BYTES = 65_536;
@@ -65,6 +56,7 @@ const ASKED_ALONG: ReadonlySet<string> = new Set(['HAVEKEY', 'KEYINFO']);
 export class AheadSession implements GateRules {
   readonly gate: CommandGate;
   readonly #answers: AnswersAhead;
+  readonly #check: ToldAnswers;
   readonly #rules: GateRules;
   readonly #out: AheadOutlets;
   readonly #takeTold: () => readonly Buffer[] | undefined;
@@ -81,20 +73,15 @@ export class AheadSession implements GateRules {
   #isLastPart = false;
   /** The line that waits for the agent's answer; undefined once a part of the answer has left. */
   #line: string | undefined;
-  /** What the next command that waits is answered with, since an answer ahead of it was not as told. */
-  #difference: Buffer | undefined;
-  /** What uses of private keys are answered with until a RESET was really answered OK. */
-  #refusal: Buffer | undefined;
   #hasWaited = false;
   /** Our own questions that the agent is answering. */
   #asking: { questions: Questions; lines: readonly AskedLine[]; done: () => void } | undefined;
-  /** Answers that were sent along and not used yet. */
-  readonly #once = new Map<number, OnceEntry>();
   /** Those that leave with the next turn. */
   #along = NO_ENTRIES;
 
   constructor({ answers, rules, out, takeTold, now = Date.now }: AheadSessionOptions) {
     this.#answers = answers;
+    this.#check = new ToldAnswers(answers);
     this.#rules = rules;
     this.#out = out;
     this.#takeTold = takeTold;
@@ -130,7 +117,7 @@ export class AheadSession implements GateRules {
     const id = this.#nextTold();
     const line = id === undefined && block.length > MAX_KEPT_LINE ? '' : lineOf(block);
     if (id !== undefined) return this.#admitTold(operation, block, line, id);
-    const refusal = this.#refusalOf(operation.command);
+    const refusal = this.#check.refusalOf(operation.command);
     if (refusal) return { answer: refusal };
     this.#line = line;
     if (ASKED_ALONG.has(operation.command) && line !== '') this.#answers.used(line);
@@ -153,7 +140,7 @@ export class AheadSession implements GateRules {
   finished(operation: Operation): Buffer | undefined {
     this.#isLastPart = true;
     if (operation.outcome === 'refused' || operation.outcome === 'closed') this.#line = undefined;
-    if (operation.command === 'RESET' && operation.outcome === 'ok') this.#refusal = undefined;
+    if (operation.command === 'RESET' && operation.outcome === 'ok') this.#check.wasReset();
     return this.#rules.finished(operation);
   }
 
@@ -175,27 +162,18 @@ export class AheadSession implements GateRules {
   ): Admission | Promise<Admission> {
     this.#answer = '';
     this.#hasInquired = false;
-    const once = this.#once.get(id);
-    this.#once.delete(id);
-    const told = once?.line === line ? once : this.#answers.entryFor(id, line);
-    if (!told || isKeyUse(operation.command)) {
+    const told = this.#check.find(id, line, operation.command);
+    if (!told) {
       // No target of ours tells such an answer; it gets the line's place in the order, and nothing else.
-      this.#told = UNKNOWN;
+      this.#told = UNKNOWN_TOLD;
       return { answer: CHANGED };
     }
-    if (once) this.#answers.used(line);
     this.#told = told;
     return this.#decide(operation, block);
   }
 
   #decide(operation: PendingOperation, block: Buffer): Admission | Promise<Admission> {
     return this.#rules.admit?.(operation, block) ?? PASS;
-  }
-
-  #refusalOf(command: string): Buffer | undefined {
-    const difference = this.#difference;
-    this.#difference = undefined;
-    return difference ?? (usesPrivateKey(command) ? this.#refusal : undefined);
   }
 
   /** Bytes that the gate has for the client: the greeting, which it has already, told answers, and real ones. */
@@ -219,13 +197,7 @@ export class AheadSession implements GateRules {
 
   #compare(told: Told): void {
     this.#told = undefined;
-    const answer = this.#answer;
-    if (answer === told.answer && !this.#hasInquired) return;
-    const last = answer.slice(answer.lastIndexOf('\n', answer.length - 2) + 1);
-    const error = last.startsWith('ERR ') && !this.#hasInquired ? Buffer.from(last, 'latin1') : CHANGED;
-    this.#difference ??= error;
-    this.#refusal ??= error;
-    this.#answers.differed(told, answer);
+    this.#check.compare(told, this.#answer, this.#hasInquired);
   }
 
   /** The payload of TURN: how much of the client is answered, and the answers that are sent along. */
@@ -273,7 +245,7 @@ export class AheadSession implements GateRules {
       if (left < 0) break;
       along.push({ id: this.#answers.newId(), line, answer: answer.toString('latin1') });
     }
-    for (const entry of along) this.#once.set(entry.id, entry);
+    this.#check.sentAlong(along);
     this.#along = along;
     asking.done();
   }

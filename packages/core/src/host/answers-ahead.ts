@@ -14,7 +14,7 @@ import type { AgentIdentity } from './open-agent.ts';
 export interface AnswersAheadOptions {
   log?: LogCallback | undefined;
   /** Called whenever the table has changed. */
-  onChange(): void;
+  onChange?: (() => void) | undefined;
   /** Whether the target may use some keys only: what is answered about one then holds for that one alone. */
   narrowed?: boolean | undefined;
 }
@@ -84,11 +84,20 @@ export class AnswersAhead {
   /** In the order in which they were last used. */
   readonly #recent = new Set<string>();
   #lastId = 0;
+  #version = 0;
 
   constructor({ log = noLog, onChange, narrowed = false }: AnswersAheadOptions) {
     this.#log = log;
-    this.#onChange = onChange;
+    this.#onChange = () => {
+      this.#version++;
+      onChange?.();
+    };
     this.narrowed = narrowed;
+  }
+
+  /** Another number for every table. */
+  get version(): number {
+    return this.#version;
   }
 
   /** What the target's end answers now. */

@@ -1,3 +1,4 @@
+import type { AheadReply, OnceEntry, ToldBlock } from '../assuan/answer-table.ts';
 import type { Block } from '../assuan/block-scanner.ts';
 import { GPG_ERROR } from '../assuan/error-codes.ts';
 import { BYE_ANSWER, errLine } from '../assuan/unavailable-agent.ts';
@@ -5,8 +6,23 @@ import { BridgeError, type ErrorCode } from '../errors.ts';
 
 /** A client session's way to an agent: one block out, one response back. */
 export interface AgentChannel {
-  send(block: Block): Promise<string>;
+  /** Sends a block, and with it the lines ahead of it that the client was given answers to. */
+  send(block: Block, kept?: KeptLines): Promise<ChannelAnswer>;
+  /** Sends such lines for a client that sends no more. */
+  passOn?(kept: KeptLines): void;
   close(): void;
+}
+
+/** Lines that were answered ahead of a block, and the entries of the table by which. */
+export interface KeptLines {
+  told: readonly number[];
+  lines: string;
+}
+
+/** A response, and answers to what the client may ask next. */
+export interface ChannelAnswer {
+  response: string;
+  along?: readonly OnceEntry[];
 }
 
 /** A channel that was opened, and the words to greet its client with; they are always an OK. */
@@ -15,52 +31,31 @@ export interface OpenedChannel {
   greeting: string;
 }
 
+/** A session that the host opened. */
+export interface OpenedSession {
+  sessionId: string;
+  greeting: string;
+  /** The response to the first block, if one was sent along. */
+  response?: string;
+  ahead?: AheadReply;
+}
+
 /** The host's AgentProxy as the target sees it, whatever carries the calls. */
 export interface CommandExecutor {
-  connectAgent(): Promise<{ sessionId: string; greeting: string }>;
-  sendCommands(sessionId: string, block: string): Promise<{ response: string }>;
+  connectAgent(first?: ToldBlock & { block?: string }): Promise<OpenedSession>;
+  sendCommands(
+    sessionId: string,
+    block: string,
+    told?: ToldBlock,
+  ): Promise<{ response: string; ahead?: AheadReply }>;
   disconnectAgent(sessionId: string): Promise<void>;
-}
-
-/** Opens a session on the host. What comes back is checked: the other end may be of another version. */
-export async function openCarrierChannel(executor: CommandExecutor): Promise<OpenedChannel> {
-  const opened: Partial<Awaited<ReturnType<CommandExecutor['connectAgent']>>> | undefined =
-    await executor.connectAgent();
-  if (typeof opened?.sessionId !== 'string') throw unusable('it opened a session without an id');
-  const channel = carrierChannel(executor, opened.sessionId);
-  const { greeting } = opened;
-  if (typeof greeting === 'string' && turnAfter(greeting) === 'OK') return { channel, greeting };
-  channel.close();
-  throw unusable('its greeting is not an OK');
-}
-
-function carrierChannel(executor: CommandExecutor, sessionId: string): AgentChannel {
-  return {
-    async send(block) {
-      const answer: { response?: unknown } | undefined = await executor.sendCommands(
-        sessionId,
-        block.bytes.toString('latin1'),
-      );
-      if (typeof answer?.response === 'string') return answer.response;
-      throw unusable('it answered a command with nothing');
-    },
-    close: () => void disconnect(executor, sessionId),
-  };
-}
-
-async function disconnect(executor: CommandExecutor, sessionId: string): Promise<void> {
-  try {
-    await executor.disconnectAgent(sessionId);
-  } catch {
-    // The host has often ended the session by itself (after a BYE, with its agent): nothing is left to do.
-  }
 }
 
 /** A channel without a host behind it: every command is answered with why the host's agent is unavailable. */
 export function unavailableChannel(error: BridgeError): AgentChannel {
   const refusal = errorLine(error);
   return {
-    send: async (block) => (isBye(block) ? BYE_ANSWER : refusal).toString('latin1'),
+    send: async (block) => ({ response: (isBye(block) ? BYE_ANSWER : refusal).toString('latin1') }),
     close: () => {},
   };
 }

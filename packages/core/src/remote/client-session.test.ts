@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Block } from '../assuan/block-scanner.ts';
 import { BridgeError } from '../errors.ts';
 import type { RequestState } from '../machine/request-table.ts';
-import type { AgentChannel, OpenedChannel } from './agent-channel.ts';
+import type { AgentChannel, ChannelAnswer, OpenedChannel } from './agent-channel.ts';
 import { ClientSession, type ClientSessionOptions } from './client-session.ts';
 
 const GREETING = 'OK Pleased to meet you\n';
@@ -16,9 +16,9 @@ class HeldChannel implements AgentChannel {
   readonly asked: string[] = [];
   closed = 0;
   #waiting: ((asked: string) => void) | undefined;
-  #answers: { resolve(text: string): void; reject(error: unknown): void }[] = [];
+  #answers: { resolve(answer: ChannelAnswer): void; reject(error: unknown): void }[] = [];
 
-  send(block: Block): Promise<string> {
+  send(block: Block): Promise<ChannelAnswer> {
     this.asked.push(block.bytes.toString('latin1'));
     return new Promise((resolve, reject) => {
       this.#answers.push({ resolve, reject });
@@ -39,7 +39,7 @@ class HeldChannel implements AgentChannel {
   }
 
   answer(text: string): void {
-    this.#answers.shift()?.resolve(text);
+    this.#answers.shift()?.resolve({ response: text });
   }
 
   fail(error: unknown): void {
@@ -55,7 +55,7 @@ function answering(answer: (block: string) => string): AgentChannel & { asked: s
     closed: 0,
     async send(block) {
       asked.push(block.bytes.toString('latin1'));
-      return answer(asked.at(-1)!);
+      return { response: answer(asked.at(-1)!) };
     },
     close() {
       this.closed += 1;
@@ -503,7 +503,7 @@ describe('a client that does not read', () => {
       const setting = await setUpWith<AgentChannel>({
         send: async () => {
           asked += 1;
-          if (asked < failAt) return `${piece}OK\n`;
+          if (asked < failAt) return { response: `${piece}OK\n` };
           // The timer starts when the session ends, so the clock has to be the test's by then.
           while (!vi.isFakeTimers()) await new Promise((resolve) => setImmediate(resolve));
           throw new Error('the carrier broke');

@@ -3,6 +3,7 @@ import { type Block, type BlockKind, BlockScanner } from '../assuan/block-scanne
 import { unavailableGreeting } from '../assuan/unavailable-agent.ts';
 import { BridgeError, toBridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
+import { writeNow } from '../io/write-now.ts';
 import { writeText } from '../io/write-text.ts';
 import type { LogCallback } from '../log.ts';
 import { REQUEST_TABLE, type RequestEvent, type RequestState } from '../machine/request-table.ts';
@@ -12,11 +13,13 @@ import {
   type AgentChannel,
   errorLine,
   isBye,
+  type KeptLines,
   type OpenedChannel,
   turnAfter,
   unavailableChannel,
   unusable,
 } from './agent-channel.ts';
+import { AheadTable, ToldLines, type Waiting } from './told-lines.ts';
 
 interface Payloads extends EndPayloads {
   CLIENT_SOCKET_CONNECTED: undefined;
@@ -42,6 +45,8 @@ export interface ClientSessionOptions {
   socket: Socket;
   /** Opens the channel to the host; when that fails the session itself refuses the client's commands. */
   openChannel(): Promise<OpenedChannel>;
+  /** What is answered ahead of the host. */
+  table?: AheadTable | undefined;
   maxBlockBytes: number;
   log: LogCallback;
   onEnded(): void;
@@ -73,12 +78,18 @@ export class ClientSession {
   readonly #socket: Socket;
   readonly #scanner: BlockScanner;
   readonly #end: SessionEnd;
+  readonly #table: AheadTable;
+  readonly #lines: ToldLines;
+  /** Lines that were answered, and travel with the block that is being read. */
+  #kept: KeptLines | undefined;
   #channel: AgentChannel | undefined;
 
   constructor(options: ClientSessionOptions) {
     this.#options = options;
     this.#socket = options.socket;
     this.#scanner = new BlockScanner({ maxBlock: options.maxBlockBytes });
+    this.#table = options.table ?? new AheadTable();
+    this.#lines = new ToldLines(this.#table);
     this.#end = new SessionEnd(this.machine, {
       steps: [
         () => leaveViews(this.#socket, this.#take),
@@ -86,6 +97,7 @@ export class ClientSession {
         () => this.#socket.on('error', () => {}),
         () => this.#closeSocket(),
         () => this.#scanner.clear(),
+        () => this.#passOn(),
         () => this.#channel?.close(),
         () => options.onEnded(),
       ],
@@ -152,7 +164,33 @@ export class ClientSession {
     });
   }
 
-  readonly #take = (view: Buffer): void => this.#received(Buffer.from(view));
+  readonly #take = (view: Buffer): void => {
+    const isAhead = this.#table.isOn || !this.#lines.isEmpty;
+    if (isAhead && this.machine.state === 'READY') this.#answerAhead(view);
+    else this.#received(Buffer.from(view));
+  };
+
+  /** It is the client's turn: what the table has is answered here, and the state machine sees what waits. */
+  #answerAhead(view: Buffer): void {
+    const mayAnswer = this.#table.isOn && this.#socket.writableLength === 0;
+    const { answers, waiting } = this.#lines.read(view, mayAnswer);
+    if (answers !== '') writeNow(this.#socket, Buffer.from(answers, 'latin1'));
+    if (!waiting) return;
+    this.#keep(waiting);
+    this.#received(waiting.bytes.subarray(waiting.kept));
+  }
+
+  #keep({ told, bytes, kept }: Waiting): void {
+    if (told.length > 0) this.#kept = { told, lines: bytes.toString('latin1', 0, kept) };
+  }
+
+  /** Every command reaches the agent, also those of a client that has gone. */
+  #passOn(): void {
+    const waiting = this.#lines.release();
+    if (waiting) this.#keep(waiting);
+    if (this.#kept) this.#channel?.passOn?.(this.#kept);
+    this.#kept = undefined;
+  }
 
   #received(chunk: Buffer): void {
     this.#scanner.push(chunk);
@@ -182,10 +220,15 @@ export class ClientSession {
   }
 
   #ask(block: Block): void {
-    const answer = this.#channel?.send(block);
+    const kept = this.#kept;
+    this.#kept = undefined;
+    const answer = this.#channel?.send(block, kept);
     this.machine.dispatch('AGENT_WRITE_COMPLETE', undefined);
     answer?.then(
-      (response) => this.#answered(response, isBye(block)),
+      ({ response, along }) => {
+        if (along) this.#lines.sentAlong(along);
+        this.#answered(response, isBye(block));
+      },
       (error: unknown) => this.#breakOff(toBridgeError(error, "the host's gpg-agent did not answer")),
     );
   }

@@ -4,9 +4,11 @@ import type { SocketIdentity } from '../fs/socket-identity.ts';
 import { killAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { type LogCallback, noLog } from '../log.ts';
-import { type CommandExecutor, type OpenedChannel, openCarrierChannel } from './agent-channel.ts';
+import type { CommandExecutor, OpenedChannel } from './agent-channel.ts';
+import { CarrierChannel, type CarrierChannelOptions } from './carrier-channel.ts';
 import { ClientSession } from './client-session.ts';
 import { listenInTarget } from './listen.ts';
+import { AheadTable } from './told-lines.ts';
 
 /** How a RequestProxy is set up; everything has a default. */
 export interface RequestProxyConfig extends GnupgOptions {
@@ -21,6 +23,8 @@ export interface RequestProxyConfig extends GnupgOptions {
   maxBlockBytes?: number;
   /** Told how many clients are connected, whenever that changes. */
   onSessionsChanged?: (open: number) => void;
+  /** Says that the host has not answered for a while: then nothing is answered in its place. */
+  isOverdue?: () => boolean;
 }
 
 /** What reaches the host, and what a test may put in place of the real thing. */
@@ -50,10 +54,15 @@ export async function startRequestProxy(
   const sessions = new Set<ClientSession>();
   const path = await (deps.getSocketPath ?? (() => listDir('agent-socket', config)))();
 
+  const table = new AheadTable(config.isOverdue);
+  const timeoutMs = config.carrierTimeoutMs ?? CARRIER_TIMEOUT_MS;
+  const within: CarrierChannelOptions['within'] = (opening, giveBack) => inTime(opening, giveBack, timeoutMs);
+
   const accept = (socket: Socket): void => {
     const session = new ClientSession({
       socket,
-      openChannel: () => openChannel(deps.commandExecutor, config.carrierTimeoutMs ?? CARRIER_TIMEOUT_MS),
+      openChannel: () => openChannel({ executor: deps.commandExecutor, table, within, log }),
+      table,
       maxBlockBytes: config.maxBlockBytes ?? MAX_BLOCK_BYTES,
       log,
       onEnded: () => {
@@ -90,9 +99,15 @@ export async function startRequestProxy(
   };
 }
 
-/** Opens a session on the host; one that comes after the timeout is given back. */
-async function openChannel(executor: CommandExecutor, timeoutMs: number): Promise<OpenedChannel> {
-  const opening = openCarrierChannel(executor);
+/** A client is greeted from the table, and the session opened when it is needed; without a table it is opened now. */
+async function openChannel(options: CarrierChannelOptions): Promise<OpenedChannel> {
+  const channel = new CarrierChannel(options);
+  const greeting = options.table.isOn ? options.table.greeting : await channel.open();
+  return { channel, greeting };
+}
+
+/** What comes after the timeout is given back. */
+async function inTime<T>(opening: Promise<T>, giveBack: (late: T) => void, timeoutMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const overdue = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(silent(timeoutMs)), timeoutMs);
@@ -101,10 +116,7 @@ async function openChannel(executor: CommandExecutor, timeoutMs: number): Promis
   try {
     return await Promise.race([opening, overdue]);
   } catch (error) {
-    opening.then(
-      ({ channel }) => channel.close(),
-      () => {},
-    );
+    opening.then(giveBack, () => {});
     throw error;
   } finally {
     clearTimeout(timer);

@@ -14,6 +14,8 @@ interface ReadyEntry {
 /** The table that a target's end has at the moment, for all its clients. */
 export class AheadTable {
   greeting = '';
+  /** The host's number for it; 0 before there is one. */
+  version = 0;
   readonly #isOverdue: () => boolean;
   /** By the first word of the lines that they fit. */
   #entries = new Map<string, ReadyEntry[]>();
@@ -24,8 +26,9 @@ export class AheadTable {
   }
 
   /** Takes another table in place of the one before. */
-  set({ greeting, entries }: AnswerTable = NO_TABLE): void {
+  set({ greeting, entries }: AnswerTable = NO_TABLE, version = 0): void {
     this.greeting = greeting;
+    this.version = version;
     this.#entries = new Map();
     for (const { id, pattern, answer, notFirst = false } of entries) {
       const word = /^\^([A-Za-z_]+)/.exec(pattern)?.[1] ?? '';
@@ -55,6 +58,8 @@ export interface Waiting {
   told: number[];
   /** Those lines, and what waits. */
   bytes: Buffer;
+  /** How many of the bytes are those lines'. */
+  kept: number;
 }
 
 /**
@@ -73,6 +78,11 @@ export class ToldLines {
 
   constructor(table: AheadTable) {
     this.#table = table;
+  }
+
+  /** Whether nothing is kept here. */
+  get isEmpty(): boolean {
+    return this.#lines === '' && this.#partial === '';
   }
 
   /** Takes answers that the host has sent along for this client. */
@@ -107,14 +117,15 @@ export class ToldLines {
 
   /** Everything that was kept, for the host; undefined if there is nothing. */
   release(): Waiting | undefined {
-    if (this.#lines === '' && this.#partial === '') return undefined;
+    if (this.isEmpty) return undefined;
     const partial = this.#partial;
     this.#partial = '';
     return this.#release(partial);
   }
 
   #release(rest: string): Waiting {
-    const waiting = { told: this.#told, bytes: Buffer.from(this.#lines + rest, 'latin1') };
+    const { length: kept } = this.#lines;
+    const waiting = { told: this.#told, bytes: Buffer.from(this.#lines + rest, 'latin1'), kept };
     this.#told = [];
     this.#lines = '';
     return waiting;

@@ -6,7 +6,7 @@ import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 interface Call {
   id: number;
   method: 'connectAgent' | 'sendCommands' | 'disconnectAgent';
-  args: [string, string];
+  args: unknown[];
 }
 
 const proxy = new AgentProxy({ env: process.env, socketPath: process.env.HELD_SOCKET });
@@ -23,7 +23,10 @@ net
       .on('error', () => {})
       .on('line', (line) => {
         const { id, method, args } = JSON.parse(line) as Call;
-        const called = proxy[method](...args) as Promise<{ sessionId?: string } | undefined>;
+        const call = proxy[method].bind(proxy) as (
+          ...args: unknown[]
+        ) => Promise<{ sessionId?: string } | undefined>;
+        const called = call(...args);
         called.then(
           (value) => {
             if (value?.sessionId) sessions.add(value.sessionId);

@@ -1,0 +1,106 @@
+import { once } from 'node:events';
+import net from 'node:net';
+import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
+import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
+import { type JoinOptions, joinHomes } from '@gpg-bridge/test-support/proxied-homes';
+import { expect, it, onTestFinished } from 'vitest';
+
+/** Two homes joined by VS Code's proxies, with every call counted. */
+async function counted(options: JoinOptions = {}) {
+  let calls = 0;
+  const book: string[] = [];
+  const made: { proxy?: AgentProxy } = {};
+  const proxy = (): AgentProxy => made.proxy!;
+  const executor: CommandExecutor = {
+    connectAgent: (first) => {
+      calls++;
+      return proxy().connectAgent(first);
+    },
+    sendCommands: (id, block, told) => {
+      calls++;
+      return proxy().sendCommands(id, block, told);
+    },
+    disconnectAgent: (id) => proxy().disconnectAgent(id),
+  };
+  const homes = await joinHomes({ ...options, requestDeps: { commandExecutor: executor } });
+  onTestFinished(() => homes.remove());
+  made.proxy = new AgentProxy({
+    env: homes.host.env,
+    logCallback: (text) => book.push(text),
+    ...options.agentConfig,
+  });
+  onTestFinished(() => made.proxy?.stop());
+  const key = await homes.host.createKey('Ada <ada@example.org>');
+  await homes.host.addEncryptionKey(key);
+  await homes.shareKeys();
+  return {
+    ...homes,
+    key,
+    book,
+    async calls(action: () => Promise<unknown>): Promise<number> {
+      const before = calls;
+      await action();
+      return calls - before;
+    },
+  };
+}
+
+it('a signature is two calls, and a decryption at most four', async () => {
+  const { target, calls } = await counted();
+  const sign = () => target.gpgOk(['--clear-sign'], { input: 'hello' });
+  // The import of the public keys was the first client, which brought the table back.
+  expect(await calls(sign)).toBe(2);
+  expect(await calls(sign)).toBe(2);
+  const { stdout } = await target.gpg(['-r', 'ada@example.org', '--encrypt'], { input: 'secret' });
+  const decrypt = async () => expect(await target.gpgOk(['--decrypt'], { input: stdout })).toBe('secret');
+  expect(await calls(decrypt)).toBeLessThanOrEqual(4);
+  expect(await calls(decrypt)).toBe(3);
+});
+
+it('without it every command is a call', async () => {
+  let isOn = true;
+  const { target, calls } = await counted({ agentConfig: { ahead: () => isOn } });
+  const sign = () => target.gpgOk(['--clear-sign'], { input: 'hello' });
+  await sign();
+  isOn = false;
+  await sign(); // is told
+  expect(await calls(sign)).toBeGreaterThan(10);
+  isOn = true;
+  await sign();
+  expect(await calls(sign)).toBe(2);
+});
+
+it('lines of a client that leaves reach the agent, and what is asked first is the agent’s own answer', async () => {
+  const { target, requestProxy, calls } = await counted();
+  await target.gpgOk(['--clear-sign'], { input: 'hello' });
+  const talk = async (text: string, lines: number) => {
+    const socket = net.connect(requestProxy.socketPath);
+    let said = '';
+    socket.setEncoding('latin1').on('data', (piece: string) => {
+      said += piece;
+    });
+    socket.write(text);
+    while (said.split('\n').length - 1 < lines) await once(socket, 'data');
+    socket.destroy();
+    return said;
+  };
+  expect(await calls(() => talk('GETINFO restricted\n', 2))).toBe(1);
+  const before = await calls(async () => expect(await talk('RESET\n', 2)).toMatch(/^OK [^\n]*\nOK\n$/));
+  // It is sent when the client is seen to have left.
+  expect(before).toBeLessThanOrEqual(1);
+});
+
+it('a setting that failed makes no signature, and the client gets the agent’s error', async () => {
+  const { target, requestProxy } = await counted();
+  await target.gpgOk(['--clear-sign'], { input: 'hello' });
+  const socket = net.connect(requestProxy.socketPath);
+  let said = '';
+  socket.setEncoding('latin1').on('data', (piece: string) => {
+    said += piece;
+  });
+  // 2.2 and 2.4 refuse a digest that is not of the algorithm's length; SHA-1 has 40 digits, as the table says.
+  socket.write(`RESET\nSIGKEY ${'0'.repeat(40)}\nSETHASH 8 ${'0'.repeat(64)}\nPKSIGN\n`);
+  while (!said.includes('ERR')) await once(socket, 'data');
+  expect(said).toMatch(/^OK [^\n]*\nOK\nOK\nOK\nERR \d+ No secret key <GPG Agent>\n$/);
+  socket.destroy();
+});
