@@ -41,7 +41,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
   'vscode-agent': {
     packages: ['core', 'vscode-shared'],
     parts: [
-      ['grant-store', 'remote-authority'],
+      ['grant-store', 'remote-authority', 'told-block'],
       ['confirmed-settings'],
       ['consent'],
       ['agent-service', 'choose-keys', 'consent-dialogs', 'use-records', 'waiting-notice'],
