@@ -1,15 +1,15 @@
-// Makes the three VSIX files in dist/vscode. Each extension is staged as it will be installed (one bundle,
+// Makes the three VSIX files in dist/vscode, or in the directory that is given. Each extension is staged as it will be installed (one bundle,
 // its manifest and its pages), so that nothing else can slip into it, and packed from there.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { copyFile, cp, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const output = join(root, 'dist/vscode');
+const output = resolve(process.argv[2] ?? join(root, 'dist/vscode'));
 const largest = 300 * 1024;
 const vsce = join(root, 'tools/node_modules/@vscode/vsce/vsce');
 const run = promisify(execFile);

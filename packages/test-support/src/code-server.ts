@@ -141,6 +141,7 @@ export class CodeServer {
     readonly url: string,
     readonly log: string[],
     readonly child: ChildProcess,
+    private readonly manage: (...args: string[]) => Promise<unknown>,
   ) {}
 
   /** Installs the extensions, starts the server and returns when it listens. */
@@ -156,9 +157,8 @@ export class CodeServer {
       await mkdir(join(user, profile), { recursive: true });
       await writeFile(join(user, profile, 'settings.json'), JSON.stringify(options.settings));
     }
-    for (const extension of options.extensions) {
-      await runOk(installed.node, [installed.entry, ...dirs, '--install-extension', extension], { env });
-    }
+    const manage = (...args: string[]) => runOk(installed.node, [installed.entry, ...dirs, ...args], { env });
+    for (const extension of options.extensions) await manage('--install-extension', extension);
     const quiet = ['--disable-telemetry', '--disable-update-check', '--disable-workspace-trust'];
     const child = spawn(
       installed.node,
@@ -179,7 +179,17 @@ export class CodeServer {
         reject(new Error(`code-server ended with ${status}:\n${log.join('\n')}`)),
       );
     });
-    return new CodeServer(url, log, child);
+    return new CodeServer(url, log, child, manage);
+  }
+
+  /** Installs an extension while the server runs; windows that are opened later have it. */
+  async install(extension: string): Promise<void> {
+    await this.manage('--install-extension', extension);
+  }
+
+  /** Removes an extension, by its name. */
+  async uninstall(id: string): Promise<void> {
+    await this.manage('--uninstall-extension', id);
   }
 
   /** Ends the server and everything it started. */

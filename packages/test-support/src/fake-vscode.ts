@@ -11,6 +11,13 @@ export interface ShownMessage {
   buttons: string[];
 }
 
+/** A page that the code under test opened, as much of it as is looked at. */
+export interface FakePage {
+  title: string;
+  webview: { html: string; options: unknown };
+  visible: boolean;
+}
+
 type Handler = (...args: never[]) => unknown;
 
 /**
@@ -23,17 +30,22 @@ export class FakeVsCode {
   readonly progress: string[] = [];
   readonly logged: string[] = [];
   readonly statusItems: StatusBarItem[] = [];
+  readonly pages: FakePage[] = [];
+  readonly copied: string[] = [];
   readonly settings = new Map<string, unknown>();
   readonly handlers = new Map<string, Handler>();
   onMessage: (message: ShownMessage) => string | undefined = () => undefined;
   onPick: (items: QuickPickItem[], title: string) => unknown = () => undefined;
-  readonly env: { remoteName: string | undefined; machineId: string } = {
-    remoteName: undefined,
+  readonly env = {
+    remoteName: undefined as string | undefined,
     machineId: 'my-computer',
+    language: 'en',
+    clipboard: { writeText: async (text: string) => void this.copied.push(text) },
   };
   readonly workspace = {
     name: 'project',
     workspaceFolders: [] as { uri: { scheme: string; authority: string } }[],
+    isTrusted: true,
   };
   /** What a screen reader hears of the rows of lists. */
   readonly spoken: string[] = [];
@@ -86,6 +98,7 @@ export class FakeVsCode {
       StatusBarAlignment: { Left: 1, Right: 2 },
       ProgressLocation: { SourceControl: 1, Window: 10, Notification: 15 },
       ConfigurationTarget: { Global: 1, Workspace: 2, WorkspaceFolder: 3 },
+      ViewColumn: { Active: -1 },
       QuickPickItemKind: { Separator: -1, Default: 0 },
       ThemeIcon: class {
         constructor(readonly id: string) {}
@@ -145,6 +158,24 @@ export class FakeVsCode {
           show: () => void this.logged.push('shown'),
           dispose: () => {},
         }),
+        createWebviewPanel: (_type: string, title: string) => {
+          const webview = { html: '', options: {} };
+          const closed = new Set<() => void>();
+          const page = {
+            title,
+            webview,
+            visible: true,
+            reveal: () => {},
+            dispose: () => {
+              page.visible = false;
+              for (const listener of closed) listener();
+            },
+            onDidDispose: (listener: () => void) => closed.add(listener),
+            onDidChangeViewState: () => {},
+          };
+          this.pages.push(page);
+          return page;
+        },
         createStatusBarItem: (id: string) => {
           const item = { id, show: () => {}, hide: () => {}, dispose: () => {} } as unknown as StatusBarItem;
           this.statusItems.push(item);

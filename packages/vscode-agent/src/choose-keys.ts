@@ -1,30 +1,27 @@
 import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
+import { flawsOf, inGroups } from '@gpg-bridge/vscode-shared/list-keys';
 import { withIcons } from '@gpg-bridge/vscode-shared/pick-from';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { Remote } from './remote-authority.ts';
 
 /** Lets the person pick which public keys a remote gets; undefined when they closed the list. */
 export async function chooseKeys(
-  vs: Pick<VsCode, 'window' | 'ThemeIcon'>,
+  vs: Pick<VsCode, 'window' | 'env' | 'ThemeIcon'>,
   keys: Promise<ListedKey[]>,
   { label }: Remote,
 ): Promise<string[] | undefined> {
   const list = await keys;
   if (list.length === 0) {
-    void vs.window.showInformationMessage(
-      t(
-        'The GPG keyring of your computer has no keys. Make one with "gpg --full-generate-key" in a terminal of your computer, or import one with "gpg --import".',
-      ),
-    );
+    explainEmptyKeyring(vs);
     return undefined;
   }
-  const items = list.map(({ userId, fingerprint, secret }) => ({
-    label: `${secret ? '$(key) ' : ''}${userId || t('no name')}`,
-    description: secret ? t('your own') : '',
-    detail: inGroups(fingerprint),
-    picked: secret,
-    fingerprint,
+  const items = list.map((key) => ({
+    label: `${iconOf(key)}${key.userId || t('no name')}`,
+    description: [...(key.secret ? [t('your own')] : []), ...flawsOf(key)].join(' · '),
+    detail: inGroups(key.fingerprint),
+    picked: key.secret && flawsOf(key).length === 0,
+    fingerprint: key.fingerprint,
   }));
   const picked = await vs.window.showQuickPick(withIcons(vs, items), {
     title: t('Public keys for "{0}"', label),
@@ -36,7 +33,18 @@ export async function chooseKeys(
   return picked?.map((item) => item.fingerprint);
 }
 
-/** A fingerprint as gpg prints it, four characters at a time. */
-function inGroups(fingerprint: string): string {
-  return fingerprint.replace(/(.{4})(?=.)/g, '$1 ');
+/** With a button, since VS Code cuts a notification without one to a line. */
+function explainEmptyKeyring(vs: Pick<VsCode, 'window' | 'env'>): void {
+  const copy = t('Copy the Command');
+  const text = t(
+    'The GPG keyring of your computer has no keys. Make one with "gpg --full-generate-key" in a terminal of your computer, or import one with "gpg --import".',
+  );
+  void vs.window.showInformationMessage(text, copy).then(async (pressed) => {
+    if (pressed === copy) await vs.env.clipboard.writeText('gpg --full-generate-key');
+  });
+}
+
+function iconOf(key: ListedKey): string {
+  if (flawsOf(key).length > 0) return '$(warning) ';
+  return key.secret ? '$(key) ' : '';
 }

@@ -48,6 +48,8 @@ async function setUp() {
     giveToken: (token) => void tokens.push(token),
     hasRemoteHalf: async () => true,
     start: () => consent.start(HERE),
+    installRemoteHalf: async () => {},
+    showStatus: () => {},
     showLog: () => void done.push('log'),
     showRecord: () => void done.push('record'),
   });

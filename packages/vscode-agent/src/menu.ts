@@ -24,6 +24,8 @@ export interface HostMenuOptions {
   giveToken(token: string | undefined): void;
   /** Whether the remote's half runs in this window. */
   hasRemoteHalf(): Promise<boolean>;
+  installRemoteHalf(): Promise<void>;
+  showStatus(): unknown;
   start(): Promise<unknown>;
   showLog(): void;
   /** Shows every use of a private key that is on record, of all windows and earlier ones. */
@@ -62,7 +64,7 @@ export class HostMenu {
   }
 
   async #first(pages: Record<HostMenuPage, () => Promise<MenuOutcome>>): Promise<MenuOutcome> {
-    const { vs, store, consent, remote, start, showLog, hasRemoteHalf } = this.options;
+    const { store, consent, remote, start, showLog, showStatus, hasRemoteHalf } = this.options;
     const { stopped } = store.read();
     const isStopped = stopped !== undefined && (stopped.until ?? Infinity) > Date.now();
     const items: Item[] = [];
@@ -75,13 +77,9 @@ export class HostMenu {
     }
     if (remote() && !(await hasRemoteHalf())) {
       items.push({
-        label: `$(cloud-download) ${t('Install "GPG Bridge: Remote" here…')}`,
+        label: `$(cloud-download) ${t('Install "Remote GPG Bridge" here…')}`,
         description: t('the other half is missing in this remote'),
-        run: async () =>
-          void (await vs.commands.executeCommand(
-            'workbench.extensions.search',
-            '@id:gpg-bridge.gpg-bridge-request',
-          )),
+        run: async () => void (await this.options.installRemoteHalf()),
       });
     }
     items.push(
@@ -94,6 +92,11 @@ export class HostMenu {
         label: `$(history) ${t('Recent operations')}`,
         description: t('what your keys were used for'),
         run: pages.operations,
+      },
+      {
+        label: `$(info) ${t('Show status')}`,
+        description: t('both halves, keys, last operations'),
+        run: showStatus,
       },
       { label: `$(output) ${t('Show log')}`, description: t('of this computer'), run: showLog },
     );

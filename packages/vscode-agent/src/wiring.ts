@@ -18,6 +18,7 @@ import {
   HOST_COMMANDS,
   HOST_MENU,
   HOST_START,
+  HOST_STATUS,
   HOST_STOP,
   type KeyRequest,
   reply,
@@ -26,6 +27,7 @@ import { t, useTranslator } from '@gpg-bridge/vscode-shared/l10n';
 import { listHostKeys } from '@gpg-bridge/vscode-shared/list-keys';
 import { logTo } from '@gpg-bridge/vscode-shared/log-channel';
 import { describeOperation, RecentOperations } from '@gpg-bridge/vscode-shared/recent-operations';
+import { StatusPage } from '@gpg-bridge/vscode-shared/status-page';
 import type { Context, VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import { AgentService } from './agent-service.ts';
 import { chooseKeys } from './choose-keys.ts';
@@ -33,8 +35,10 @@ import { ConfirmedSettings } from './confirmed-settings.ts';
 import { Consent } from './consent.ts';
 import { consentDialogs } from './consent-dialogs.ts';
 import { GrantStore } from './grant-store.ts';
+import { HostReport, INSTALL_REMOTE_HALF } from './host-report.ts';
 import { HostMenu } from './menu.ts';
 import { WindowRemote } from './remote-authority.ts';
+import { RemoteHalf } from './remote-half.ts';
 import { UseRecords } from './use-records.ts';
 import { showWaitingNotice } from './waiting-notice.ts';
 
@@ -50,7 +54,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
   const { version } = context.extension.packageJSON;
   const channel = vs.window.createOutputChannel('GPG Bridge (this computer)', { log: true });
   const log = logTo(channel);
-  log(`GPG Bridge: This Computer ${version}, VS Code ${vs.version}, ${process.platform}`, 'info');
+  log(`Local GPG Bridge ${version}, VS Code ${vs.version}, ${process.platform}`, 'info');
   const windowRemote = new WindowRemote(vs, context.extension.extensionKind);
   const remote = () => windowRemote.current();
   const setting = <T>(name: string, fallback: T) =>
@@ -119,6 +123,25 @@ export function wireAgent(vs: VsCode, context: Context): void {
     consent.stop(scope === 'remote' ? 'remote' : 'computer', remote());
     log(scope === 'remote' ? 'stopped for this remote' : 'stopped: no remote can use your keys', 'info');
   };
+  const remoteHalf = new RemoteHalf({ vs, directory: context.globalStorageUri.fsPath, remote });
+  /** What the remote's half showed last, for the page to say what it may do. */
+  let shownToken: unknown;
+  const report = new HostReport({
+    version,
+    vscodeVersion: vs.version,
+    remote,
+    remoteHalf,
+    stopped: () => (consent.isStopped() ? store.read().stopped : undefined),
+    standing: (here) => consent.standing(here, shownToken),
+    gnupg,
+    names,
+  });
+  const page = new StatusPage({
+    vs,
+    describe: (options) => report.describe(options),
+    buttons: () => report.buttons(),
+    copyCommand: '_gpg-bridge-agent.copyStatus',
+  });
   const menu = new HostMenu({
     vs,
     consent,
@@ -129,7 +152,9 @@ export function wireAgent(vs: VsCode, context: Context): void {
     names,
     remote,
     giveToken: (token) => token !== undefined && changed(token),
-    hasRemoteHalf: async () => (await vs.commands.getCommands()).includes('gpg-bridge-request.showStatus'),
+    hasRemoteHalf: () => remoteHalf.isThere(),
+    installRemoteHalf: () => remoteHalf.install(),
+    showStatus: () => page.open(),
     start,
     showLog: () => channel.show(),
     showRecord: () => {
@@ -145,6 +170,10 @@ export function wireAgent(vs: VsCode, context: Context): void {
     store.onChanged(() => changed()),
     registerCommand(HOST_START, start),
     registerCommand(HOST_STOP, stop),
+    page.register(),
+    remoteHalf.watch(),
+    registerCommand(INSTALL_REMOTE_HALF, () => remoteHalf.install()),
+    registerCommand(HOST_STATUS, () => page.open()),
     registerCommand(HOST_MENU, (page?: unknown, ownKeys?: unknown) => menu.open(page, ownKeys)),
     registerCommand(HOST_COMMANDS.connectAgent, (token?: unknown, first?: unknown) =>
       reply(() => service.connectAgent(token, first)),
@@ -161,7 +190,11 @@ export function wireAgent(vs: VsCode, context: Context): void {
     registerCommand(
       HOST_COMMANDS.checkVersion,
       (remoteVersion?: unknown, token?: unknown, purpose?: CheckPurpose) =>
-        reply(() => service.checkVersion(remoteVersion, token, purpose)),
+        reply(async () => {
+          const facts = await service.checkVersion(remoteVersion, token, purpose);
+          shownToken = facts.token ?? token;
+          return facts;
+        }),
     ),
     vs.workspace.onDidChangeConfiguration((event) => {
       if (!event.affectsConfiguration(SETTINGS)) return;

@@ -1,3 +1,4 @@
+import { installHalf } from '@gpg-bridge/vscode-shared/install-half';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { ShownError } from './status.ts';
@@ -27,8 +28,8 @@ export function cureFor({ code, side }: Pick<ShownError, 'code' | 'side'>, optio
   switch (code) {
     case 'HOST_EXTENSION_MISSING':
       return {
-        label: t('Show "GPG Bridge: This Computer"'),
-        run: run('workbench.extensions.search', '@id:gpg-bridge.gpg-bridge-agent'),
+        label: t('Install "Local GPG Bridge"'),
+        run: () => installHalf(vs, 'agent'),
       };
     case 'VERSION_MISMATCH':
       return {
@@ -56,6 +57,9 @@ export function cureFor({ code, side }: Pick<ShownError, 'code' | 'side'>, optio
       return { label: t('Allow…'), run: allow };
     case 'HOST_TURNED_OFF':
       return { label: t('Start…'), run: start };
+    case 'SOCKET_PATH_TOO_LONG':
+    case 'SOCKET_DIR_UNUSABLE':
+      return { label: t('Open a Terminal Here'), run: run('workbench.action.terminal.new') };
     case 'SOCKET_HELD_BY_FORWARD':
       return { label: t('Take Over'), run: takeOver };
     default:

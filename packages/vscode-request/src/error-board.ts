@@ -76,9 +76,25 @@ export function onThisSide(error: unknown): unknown {
       });
     case 'SOCKET_HELD_BY_FORWARD':
       return new BridgeError(code, {
-        what,
+        what: t("can't listen where this remote's gpg looks for its agent"),
         why,
-        fix: t('Try to sign; if that fails, choose "Take over" in the GPG Bridge menu.'),
+        fix: t('End that program, or choose "Take over" in the GPG Bridge menu.'),
+        cause: error,
+      });
+    case 'SOCKET_PATH_TOO_LONG':
+      return new BridgeError(code, {
+        what: t("can't listen where this remote's gpg looks for its agent"),
+        why,
+        fix: t(
+          'Run "gpgconf --create-socketdir" in a terminal of this remote, or use a home or GNUPGHOME there whose path is shorter.',
+        ),
+        cause: error,
+      });
+    case 'SOCKET_DIR_UNUSABLE':
+      return new BridgeError(code, {
+        what: t("can't listen where this remote's gpg looks for its agent"),
+        why: `${what}: ${why}`,
+        fix: t('Make it a directory of your own in this remote that can be written, with mode 0700.'),
         cause: error,
       });
     default:

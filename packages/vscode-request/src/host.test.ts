@@ -113,7 +113,7 @@ describe('Host', () => {
     await expect(host.meet()).rejects.toThrow(
       expect.objectContaining({
         code: 'VERSION_MISMATCH',
-        message: expect.stringContaining('Update "GPG Bridge: Remote"'),
+        message: expect.stringContaining('Update "Remote GPG Bridge"'),
       }),
     );
   });

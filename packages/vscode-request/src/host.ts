@@ -171,7 +171,7 @@ function carrierFailed(command: string, cause: unknown): BridgeError {
   if (cause instanceof Error && cause.message.includes(`'${command}' not found`)) {
     return new BridgeError('HOST_EXTENSION_MISSING', {
       what: t("can't reach the keys of your computer"),
-      why: t('the extension "GPG Bridge: This Computer" is not installed or not enabled there'),
+      why: t('the extension "Local GPG Bridge" is not installed or not enabled there'),
       fix: t('Install it on your computer, or enable it in the Extensions view under "Local".'),
       cause,
     });

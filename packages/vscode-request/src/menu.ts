@@ -20,6 +20,7 @@ export interface RemoteMenuOptions extends CureOptions {
   stop(): Promise<void>;
   syncKeys(): Promise<void>;
   testSigning(): Promise<void>;
+  showStatus(): Promise<void>;
   names: KeyNames;
   ownKeys(): OwnKeysAnswer | undefined;
   forgetOwnKeys(): void;
@@ -68,6 +69,12 @@ function itemsFor(options: RemoteMenuOptions): Item[] {
       label: `$(refresh) ${t('Try again')}`,
       description: t('start anew'),
       run: options.tryAgain,
+    });
+  } else if (kind === 'forward') {
+    first.push({
+      label: `$(arrow-swap) ${t('Take over')}`,
+      description: t('use GPG Bridge in place of the other forward'),
+      run: options.takeOver,
     });
   } else if (kind === 'allow' || permission === 'refused') {
     first.push(
@@ -129,6 +136,11 @@ function itemsFor(options: RemoteMenuOptions): Item[] {
   return [
     ...first,
     ...uses,
+    {
+      label: `$(info) ${t('Show status')}`,
+      description: t('both halves, keys, last operations'),
+      run: options.showStatus,
+    },
     {
       label: `$(history) ${t('Recent operations')}`,
       description: t('what your keys were used for'),

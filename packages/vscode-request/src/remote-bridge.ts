@@ -14,6 +14,7 @@ import type { WaitingUse } from '@gpg-bridge/vscode-shared/private-key-watch';
 import { RecentOperations } from '@gpg-bridge/vscode-shared/recent-operations';
 import { ErrorBoard, type ErrorOrigin, onThisSide } from './error-board.ts';
 import { type Host, problemOf } from './host.ts';
+import { findForward } from './other-forward.ts';
 import { Ownership, type OwnershipOptions, type Role } from './ownership.ts';
 import type { Situation, Truth } from './status.ts';
 
@@ -42,7 +43,7 @@ const CARRIER_TIMEOUT_MS = 10 * 60_000;
 
 /** What went wrong is tried again after this time, and after twice as long each time up to the longest. */
 const RETRY_MS = 3_000;
-const LONGEST_RETRY_MS = 30_000;
+const LONGEST_RETRY_MS = 15_000;
 /** How long the window that holds the socket has to learn what this one knows already. */
 const TAKE_OVER_MS = 500;
 
@@ -69,6 +70,7 @@ export class RemoteBridge {
   };
   #ownership: Ownership | undefined;
   #proxy: RequestProxyInstance | undefined;
+  #socketPath: string | undefined;
   /** Started for this period of owning and being allowed. */
   #serving = false;
   #retry: NodeJS.Timeout | undefined;
@@ -85,6 +87,11 @@ export class RemoteBridge {
     return this.#situation;
   }
 
+  /** Where this remote's gpg looks for its agent, once that is known. */
+  get socketPath(): string | undefined {
+    return this.#socketPath;
+  }
+
   /** Starts, and returns when this window has a role or can't have one. */
   start({ takeover = false, automatic = false } = {}): Promise<void> {
     clearTimeout(this.#retry);
@@ -96,8 +103,7 @@ export class RemoteBridge {
         this.#failures = 0;
         this.#errors.clear('start');
       } catch (error) {
-        this.fail(onThisSide(error), 'start', automatic);
-        this.#tryAgain();
+        await this.#notTaken(error, automatic);
       }
     });
   }
@@ -171,6 +177,8 @@ export class RemoteBridge {
 
   async #ping(): Promise<void> {
     this.#learn(await this.#options.host.check());
+    // Something took the socket's place for good: a new start finds out what.
+    if (this.#proxy?.problem !== undefined) void this.restart({ automatic: true });
   }
 
   /** Takes in what the host says, and does what follows from it. */
@@ -234,9 +242,12 @@ export class RemoteBridge {
     this.#update({ heldBack: false });
     const facts = await host.meet();
     this.#learn(facts);
-    if (facts.permission === 'off') return;
-    if (!(await this.#mayHideOwnKeys(gnupg, automatic))) return;
+    if (facts.permission === 'off' || !(await this.#mayHideOwnKeys(gnupg, automatic))) {
+      this.#update({ forward: undefined });
+      return;
+    }
     const socketPath = await listDir('agent-socket', gnupg);
+    this.#socketPath = socketPath;
     const take = async () => {
       this.#proxy = await startRequestProxy(
         {
@@ -280,13 +291,26 @@ export class RemoteBridge {
       ...timing,
     });
     this.#ownership = ownership;
-    try {
-      await this.#firstRole(ownership);
-    } catch (error) {
-      if (!(error instanceof BridgeError) || !(error.cause instanceof OwnAgentInPlace)) throw error;
-      this.#update({ heldBack: true });
+    await this.#firstRole(ownership);
+  }
+
+  /** What kept this window from a role is left alone and said, or is an error. */
+  async #notTaken(error: unknown, automatic: boolean): Promise<void> {
+    const { log } = this.#options;
+    if (error instanceof BridgeError && error.cause instanceof OwnAgentInPlace) {
+      this.#failures = 0;
+      this.#errors.clear('start');
+      this.#update({ heldBack: true, forward: undefined });
       log('the gpg-agent of this remote keeps its place until you allow the keys of your computer', 'info');
+      return;
     }
+    const forward = await findForward(error, this.#socketPath ?? '');
+    if (forward) {
+      if (!this.#situation.forward) log(toBridgeError(error, '').message, 'info');
+      this.#errors.clear('start');
+    } else this.fail(onThisSide(error), 'start', automatic);
+    this.#update({ forward });
+    this.#tryAgain();
   }
 
   /** Whether nothing speaks against taking the place of the remote's own agent. */
@@ -315,12 +339,7 @@ export class RemoteBridge {
     ended.catch((error: unknown) => {
       if (this.#ownership !== ownership) return;
       this.#ownership = undefined;
-      if (error instanceof BridgeError && error.cause instanceof OwnAgentInPlace) {
-        this.#update({ heldBack: true });
-        return;
-      }
-      this.fail(error, 'start');
-      this.#tryAgain();
+      void this.#notTaken(error, true);
     });
   }
 
@@ -329,6 +348,7 @@ export class RemoteBridge {
   #enter(role: Role): void {
     this.#update(role.is === 'sharing' ? { role } : { role, shared: undefined });
     if (role.is === 'out') return;
+    this.#update({ forward: undefined });
     this.#onFirstRole();
     if (role.is === 'owner') void this.look();
   }
@@ -341,7 +361,7 @@ export class RemoteBridge {
   }
 
   async #letGo(): Promise<void> {
-    this.#update({ heldBack: false });
+    this.#update({ heldBack: false, forward: undefined });
     await this.#ownership?.stop();
     this.#ownership = undefined;
   }

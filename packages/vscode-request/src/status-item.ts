@@ -8,7 +8,7 @@ const PRIORITY = 100;
 export function createStatusItem(vs: Pick<VsCode, 'window' | 'StatusBarAlignment'>): StatusBarItem {
   const item = vs.window.createStatusBarItem('gpg-bridge.status', vs.StatusBarAlignment.Right, PRIORITY);
   item.name = 'GPG Bridge';
-  item.command = 'gpg-bridge-request.showStatus';
+  item.command = 'gpg-bridge-request.openMenu';
   return item;
 }
 

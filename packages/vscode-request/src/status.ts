@@ -6,7 +6,16 @@ import type { WaitingUse } from '@gpg-bridge/vscode-shared/private-key-watch';
 import type { Role } from './ownership.ts';
 
 /** The states that the status bar item can show. */
-export type StatusKind = 'idle' | 'busy' | 'waiting' | 'shared' | 'allow' | 'off' | 'paused' | 'error';
+export type StatusKind =
+  | 'idle'
+  | 'busy'
+  | 'waiting'
+  | 'shared'
+  | 'allow'
+  | 'forward'
+  | 'off'
+  | 'paused'
+  | 'error';
 
 /** An error as all windows can show it. */
 export interface ShownError {
@@ -32,6 +41,12 @@ export interface Truth {
   operations: readonly Operation[];
 }
 
+/** Who forwards the remote's gpg socket in place of a window of ours, as far as that can be seen. */
+export interface OtherForward {
+  program?: string | undefined;
+  pid?: number | undefined;
+}
+
 /** Everything that the status depends on. */
 export interface Situation {
   /** Whether this window takes part. */
@@ -44,6 +59,8 @@ export interface Situation {
   ownKeys?: 'undecided' | Extract<OwnKeysAnswer, 'keep'> | undefined;
   /** An agent of the remote's own keeps its place until the person has allowed something else. */
   heldBack?: boolean | undefined;
+  /** Another forward serves this remote's gpg: nothing is wrong, and its place is not taken unasked. */
+  forward?: OtherForward | undefined;
 }
 
 /** What is so for all windows of the remote. */
@@ -95,6 +112,12 @@ function lookOf(kind: StatusKind): Look {
         meaning: t('You have not allowed this remote to use the GPG keys of your computer yet.'),
         background: 'statusBarItem.warningBackground',
       };
+    case 'forward':
+      return {
+        icon: 'plug',
+        words: t('forwarded'),
+        meaning: t('Another forward serves this remote.'),
+      };
     case 'off':
       return {
         icon: 'circle-slash',
@@ -119,13 +142,14 @@ function lookOf(kind: StatusKind): Look {
 
 /** Which state a situation amounts to; what a person has to act on comes first. */
 export function kindOf(situation: Situation): StatusKind {
-  const { wanted, role, ownKeys, heldBack } = situation;
+  const { wanted, role, ownKeys, heldBack, forward } = situation;
   const { permission, error, waiting, sessions, preparing } = truthOf(situation);
   if (permission === 'off') return 'off';
   if (error || role.is === 'cut-off') return 'error';
   if (!wanted || ownKeys === 'keep') return 'off';
   if (permission === 'refused' || permission === 'stopped') return 'off';
   if (permission === 'paused') return 'paused';
+  if (forward) return 'forward';
   if (role.is === 'out' && !ownKeys && !heldBack) return 'busy'; // until there is a role the bridge is starting
   if (permission === 'undecided' || ownKeys === 'undecided') return 'allow';
   if (waiting.length > 0) return 'waiting';
@@ -165,7 +189,7 @@ export function viewOf(situation: Situation): StatusView {
 }
 
 function detailOf(situation: Situation, kind: StatusKind): string | undefined {
-  const { role, wanted, ownKeys } = situation;
+  const { role, wanted, ownKeys, forward } = situation;
   const { permission, until, sessions, preparing, error } = truthOf(situation);
   if (permission === 'off') return t('You stopped GPG Bridge for this remote.');
   if (error) return error.message;
@@ -182,6 +206,7 @@ function detailOf(situation: Situation, kind: StatusKind): string | undefined {
     return until === undefined
       ? undefined
       : t('You paused GPG Bridge on your computer until {0}.', timeOf(until));
+  if (forward) return describeForward(forward);
   if (kind === 'busy' && role.is === 'out') return t('Starting…');
   if (kind === 'busy' && preparing && sessions === 0) return t('Copying public keys…');
   if (kind === 'busy' && sessions > 1)
@@ -189,6 +214,18 @@ function detailOf(situation: Situation, kind: StatusKind): string | undefined {
   if (permission === 'allowed' && until && (kind === 'idle' || kind === 'shared'))
     return t('The GPG keys of your computer can be used here until {0}.', timeOf(until));
   return undefined;
+}
+
+/** Who serves the remote in our place, and what a person can do about it. */
+function describeForward({ program, pid }: OtherForward): string {
+  const who =
+    program === undefined || pid === undefined
+      ? t('Another forward serves this remote.')
+      : t('Another forward serves this remote ({0}, process {1}).', program, pid);
+  const what = t(
+    'Signing with your keys may work already. To use GPG Bridge instead, choose "Take over" in the menu, or end that forward.',
+  );
+  return `${who} ${what}`;
 }
 
 function ownerIn({ role }: Situation): string[] {

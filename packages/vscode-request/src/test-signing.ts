@@ -3,7 +3,7 @@ import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
 import { findProgram, type GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { runProgram } from '@gpg-bridge/core/process/run-program';
 import { t } from '@gpg-bridge/vscode-shared/l10n';
-import { listPublicKeys } from '@gpg-bridge/vscode-shared/list-keys';
+import { flawsOf, listPublicKeys } from '@gpg-bridge/vscode-shared/list-keys';
 import { pickFrom } from '@gpg-bridge/vscode-shared/pick-from';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import { type Cure, type CureOptions, cureFor } from './cures.ts';
@@ -92,7 +92,7 @@ async function* signingSteps(options: TestSigningOptions): AsyncGenerator<Step> 
     label: t('Public keys'),
     detail:
       keys.length > 0
-        ? keys.map((key) => key.userId).join(', ')
+        ? keys.map((key) => [key.userId, ...flawsOf(key)].join(' · ')).join(', ')
         : t('None of your own public keys is in the keyring of this remote.'),
     cure: keys.length > 0 ? undefined : { label: t('Copy Public Keys'), run: syncKeys },
   };
@@ -127,7 +127,7 @@ async function signingKey(
   keys: readonly ListedKey[],
 ): Promise<{ step: Step; key?: ListedKey | undefined }> {
   const label = t('user.signingKey of git');
-  const [first] = keys;
+  const first = keys.find((key) => flawsOf(key).length === 0) ?? keys[0];
   const setFirst = first && {
     label: t('Set It to {0}', first.userId),
     run: () => git(options, 'config', '--global', 'user.signingKey', first.fingerprint),
@@ -154,6 +154,9 @@ async function signingKey(
   const key = keys.find(
     ({ fingerprint, userId }) => fingerprint.endsWith(id) || userId.toUpperCase().includes(id),
   );
+  const flaws = key ? flawsOf(key) : [];
+  if (key && flaws.length > 0)
+    return { step: { ok: false, label, detail: `${key.userId}: ${flaws.join(', ')}`, cure: setFirst }, key };
   const detail = key ? key.userId : t('It is "{0}", which is none of your keys here, or a subkey.', wanted);
   return { step: { ok: true, label, detail, cure: key ? undefined : setFirst }, key: key ?? first };
 }

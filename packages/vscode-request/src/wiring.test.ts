@@ -1,10 +1,11 @@
 import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { FakeVsCode, fakeContext } from '@gpg-bridge/test-support/fake-vscode';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { makeOpenPgpKey } from '@gpg-bridge/test-support/openpgp-keys';
 import { runOk } from '@gpg-bridge/test-support/process';
+import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { wireAgent } from '../../vscode-agent/src/wiring.ts';
@@ -155,8 +156,8 @@ describe('both extensions together', () => {
     );
     expect(window.fake.logged.join('\n')).not.toMatch(/sig-val|BEGIN PGP|hello/);
     expect(window.fake.logged.slice(0, 2)).toEqual([
-      expect.stringContaining('GPG Bridge: This Computer 0.1.0, VS Code 1.100.0'),
-      expect.stringContaining('GPG Bridge: Remote 0.1.0, VS Code 1.100.0'),
+      expect.stringContaining('Local GPG Bridge 0.1.0, VS Code 1.100.0'),
+      expect.stringContaining('Remote GPG Bridge 0.1.0, VS Code 1.100.0'),
     ]);
     expect(window.fake.logged.join('\n')).toMatch(/info found \S+gpgconf\n(?:.*\n)*.*info using \S+gpgconf/);
   });
@@ -218,7 +219,7 @@ describe('both extensions together', () => {
     await window.waitForStatus('error');
     expect(window.fake.messages).toMatchObject([
       {
-        text: expect.stringContaining('Update "GPG Bridge: Remote" in this remote'),
+        text: expect.stringContaining('Update "Remote GPG Bridge" in this remote'),
         buttons: ['Show Both Halves'],
       },
     ]);
@@ -228,10 +229,10 @@ describe('both extensions together', () => {
   it('say so once when the host’s extension is missing, and go on when it is there', async () => {
     const window = (await Fixture.create()).open({ hostInstalled: false });
     await window.waitForStatus('error');
-    expect(window.fake.texts[0]).toContain('"GPG Bridge: This Computer" is not installed or not enabled');
-    expect(window.fake.messages[0]?.buttons).toEqual(['Show "GPG Bridge: This Computer"']);
+    expect(window.fake.texts[0]).toContain('"Local GPG Bridge" is not installed or not enabled');
+    expect(window.fake.messages[0]?.buttons).toEqual(['Install "Local GPG Bridge"']);
     window.fake.onPick = (items) => items.find(({ label }) => label.includes('What is allowed'));
-    await window.run('showStatus');
+    await window.run('openMenu');
     wireAgent(window.fake.api, fakeContext('0.1.0', window.storage.host));
     await window.waitForStatus('Allow…');
     // Once by itself, and once when the person wanted something.
@@ -251,7 +252,7 @@ describe('both extensions together', () => {
       opened.push(...args);
     });
     window.fake.onPick = (items) => items[0];
-    await window.run('showStatus');
+    await window.run('openMenu');
     expect(opened).toEqual([{ query: 'gpgBridgeRequest.gpgBinDir' }]);
   });
 
@@ -270,12 +271,12 @@ describe('both extensions together', () => {
       (...args: unknown[]) => void opened.push(...args),
     );
     window.fake.onPick = (items) => items[0];
-    await window.run('showStatus');
+    await window.run('openMenu');
     expect(opened).toEqual(['gpgBridgeAgent.gpgBinDir']);
     window.fake.changeSetting('gpgBridgeAgent.gpgBinDir', good);
     await vi.waitFor(() => expect(window.fake.statusItems[0]?.tooltip).toContain('you have not confirmed'));
     window.fake.onPick = (items) => items.find(({ label }) => label.includes('Confirm…'));
-    await window.run('showStatus');
+    await window.run('openMenu');
     await window.waitForStatus('ready');
   });
 
@@ -332,7 +333,7 @@ describe('both extensions together', () => {
     // Kept for this remote, and taken back from the list.
     window.fake.onPick = (items) =>
       items.find(({ label }) => /What is allowed|Private keys of this remote/.test(label));
-    await window.run('showStatus');
+    await window.run('openMenu');
     await window.waitForStatus('Allow…');
     window.fake.onMessage = ({ modal, text, buttons }) =>
       !modal ? undefined : text.startsWith('Allow') ? 'Allow' : buttons[1];
@@ -371,6 +372,105 @@ describe('both extensions together', () => {
     expect((await window.sign()).status).toBe(0);
   });
 
+  it('show both halves, the keys and what they were used for on a page that can be copied', async () => {
+    const window = await Fixture.create();
+    const old = await window.host.createKey('Old <old@example.org>', { expired: true });
+    window.open();
+    await window.waitForStatus('Allow…');
+    await window.run('showStatus');
+    const [page] = window.fake.pages;
+    expect(page?.webview.html).toContain('<h1>GPG Bridge: Allow…</h1>');
+    // Nothing of your computer's GnuPG is looked at before you allow the remote.
+    expect(page?.webview.html).toContain('is looked at once you have allowed this remote');
+    expect(page?.webview.html).not.toContain(window.host.dir);
+    await window.run('allow');
+    await window.waitForStatus('ready');
+    await window.sign();
+    await window.run('showStatus');
+    await window.fake.api.commands.executeCommand('_gpg-bridge-agent.copyStatus');
+    expect(window.fake.pages).toHaveLength(1);
+    expect(page?.webview.html).toContain('<h1>GPG Bridge: ready</h1>');
+    expect(page?.webview.options).toMatchObject({ enableScripts: false });
+    const [text] = window.fake.copied;
+    const socket = await window.remote.socket('agent-socket');
+    expect(text).toMatch(/## Local GPG Bridge\n\n- Version: 0\.1\.0 \(VS Code 1\.100\.0/);
+    expect(text).toContain('- Permission: "SSH: build1": allowed');
+    expect(text).toMatch(/- GnuPG: \S+\/gpg, version \d+\.\d+/);
+    expect(text).toContain(`- Agent socket: ${await window.host.socket('agent-extra-socket')}`);
+    expect(text).toContain(`- Socket: ${socket}\n- Held by: this window`);
+    expect(text).toMatch(new RegExp(`- Old <old@example.org>, ${old.replace(/(.{4})/g, '$1 ?')}, expired`));
+    expect(text).toMatch(/## Last operations\n\n- .*, a signature, done in .*, Robin <robin@example.org>/);
+  });
+
+  it('say on the page which half is missing, and offer to install it', async () => {
+    const window = (await Fixture.create()).open({ hostInstalled: false });
+    await window.waitForStatus('error');
+    await window.run('showStatus');
+    expect(window.fake.pages[0]?.webview.html).toContain('Install &quot;Local GPG Bridge&quot;');
+    const done: unknown[] = [];
+    window.fake.handlers.set('workbench.extensions.installExtension', () => {
+      throw new Error('no marketplace');
+    });
+    window.fake.handlers.set('workbench.extensions.search', (...args: unknown[]) => void done.push(...args));
+    await window.fake.api.commands.executeCommand('_gpg-bridge-request.installHostHalf');
+    expect(done).toEqual(['@id:gpg-bridge.gpg-bridge-agent']);
+    wireAgent(window.fake.api, fakeContext('0.1.0', window.storage.host));
+    // The page of the half that is there now takes its place.
+    await vi.waitFor(() => expect(window.fake.pages).toMatchObject([{ visible: false }, { visible: true }]), {
+      timeout: 30_000,
+    });
+  });
+
+  it('leave another forward its place, calmly, until the person takes over', async () => {
+    const window = await Fixture.create();
+    await window.host.launchAgent();
+    const socket = await window.remote.socket('agent-socket');
+    const relayTo = await window.host.socket('agent-extra-socket');
+    const forward = await SocketHolder.start(socket, { relayTo });
+    await window.copyPublicKey();
+    window.open();
+    await window.waitForStatus('forwarded');
+    expect(window.fake.statusItems[0]?.tooltip).toContain(
+      `Another forward serves this remote (node, process ${forward.pid}).`,
+    );
+    expect(window.fake.statusItems[0]?.backgroundColor).toBeUndefined();
+    expect(window.fake.messages).toEqual([]);
+    expect((await window.sign()).status).toBe(0);
+    window.fake.onPick = (items) => items.find(({ label }) => label.includes('Take over'));
+    await window.run('openMenu');
+    await window.waitForStatus('ready');
+    expect(window.questions).toContain(CONSENT_QUESTION);
+    expect((await window.sign()).status).toBe(0);
+  });
+
+  it('take the place of another forward once that has ended', async () => {
+    const window = await Fixture.create();
+    await window.host.launchAgent();
+    const relayTo = await window.host.socket('agent-extra-socket');
+    const forward = await SocketHolder.start(await window.remote.socket('agent-socket'), { relayTo });
+    window.open();
+    await window.waitForStatus('forwarded');
+    await forward.end();
+    await window.waitForStatus('Allow…');
+  });
+
+  it('say that another forward took the place of the socket', async () => {
+    const window = (await Fixture.create()).open();
+    await window.allow();
+    await window.waitForStatus('ready');
+    const socket = await window.remote.socket('agent-socket');
+    const holder = join(dirname(socket), 'holder');
+    await SocketHolder.start(holder, { relayTo: await window.host.socket('agent-extra-socket') });
+    await rename(holder, socket);
+    await vi.waitFor(
+      async () => {
+        await window.fake.api.commands.executeCommand('_gpg-bridge-request.hostChanged');
+        expect(window.status).toBe('forwarded');
+      },
+      { timeout: 30_000 },
+    );
+  });
+
   it('do nothing in a local window', async () => {
     const window = await Fixture.create();
     window.fake.env.remoteName = undefined;
@@ -399,7 +499,7 @@ describe('both extensions together', () => {
     expect(window.status).toBe('Allow…');
     window.answer('Allow');
     window.fake.onPick = (items) => items[0];
-    await window.run('showStatus');
+    await window.run('openMenu');
     expect(window.fake.picks.at(-1)?.items[0]?.label).toBe('$(shield) Allow…');
     await window.waitForStatus('ready');
     await vi.waitFor(() => expect(window.fake.texts).toContain('GPG Bridge: 1 key added.'), {
@@ -417,7 +517,7 @@ describe('both extensions together', () => {
         const word = words.shift() ?? '…';
         return items.find((item) => item.label.includes(word));
       };
-      return window.run('showStatus');
+      return window.run('openMenu');
     };
     await choose('Stop in this remote');
     expect(window.fake.picks.at(-1)?.items[0]?.label).not.toContain('Stop');
@@ -456,7 +556,7 @@ describe('both extensions together', () => {
     await window.allow();
     await window.waitForStatus('ready');
     window.fake.onPick = (items) => items.find(({ label }) => /Pause…|For 10 minutes/.test(label));
-    await window.run('showStatus');
+    await window.run('openMenu');
     await window.waitForStatus('paused');
     expect(window.fake.statusItems[0]?.tooltip).toContain('until');
     expect((await window.sign()).status).not.toBe(0);
@@ -469,7 +569,7 @@ describe('both extensions together', () => {
     await window.waitForStatus('Allow…');
     window.fake.onMessage = ({ modal, buttons }) => (modal ? buttons[1] : undefined);
     window.fake.onPick = (items) => items.find(({ label }) => /Allow for a time|10 minutes/.test(label));
-    await window.run('showStatus');
+    await window.run('openMenu');
     expect(window.questions).toContain(
       'Allow a remote that calls itself "SSH: build1" to use your GPG keys for 10 minutes?',
     );
@@ -737,9 +837,9 @@ describe('two windows of one remote', () => {
     expect((await first.sign()).status).toBe(0);
     for (const window of [first, second]) {
       await vi.waitFor(async () => {
-        await window.run('showStatus');
+        await window.run('openMenu');
         window.fake.onPick = (items) => items.find(({ label }) => label.includes('Recent operations'));
-        await window.run('showStatus');
+        await window.run('openMenu');
         expect(window.fake.picks.at(-1)?.items[0]).toMatchObject({
           label: expect.stringContaining('a signature, done'),
           detail: 'Robin <robin@example.org>',

@@ -1,16 +1,26 @@
 import { type BridgeError, type ErrorCode, toBridgeError } from '@gpg-bridge/core/errors';
 import { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
 import { findProgram } from '@gpg-bridge/core/gnupg/programs';
-import { HOST_CHANGED, HOST_START, HOST_STOP, type OwnKeysAnswer } from '@gpg-bridge/vscode-shared/contract';
+import {
+  HOST_CHANGED,
+  HOST_START,
+  HOST_STATUS,
+  HOST_STOP,
+  type OwnKeysAnswer,
+  REMOTE_REPORT,
+} from '@gpg-bridge/vscode-shared/contract';
+import { installHalf } from '@gpg-bridge/vscode-shared/install-half';
 import { t, useTranslator } from '@gpg-bridge/vscode-shared/l10n';
 import { listPublicKeys } from '@gpg-bridge/vscode-shared/list-keys';
 import { logTo } from '@gpg-bridge/vscode-shared/log-channel';
+import { StatusPage } from '@gpg-bridge/vscode-shared/status-page';
 import type { Context, VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import { type CureOptions, cureFor } from './cures.ts';
 import { Host, isFromHost } from './host.ts';
 import { KeySync } from './key-sync.ts';
 import { openRemoteMenu } from './menu.ts';
 import { RemoteBridge } from './remote-bridge.ts';
+import { OwnReport } from './remote-report.ts';
 import { RemoteState } from './remote-state.ts';
 import { SharingNotice } from './sharing-notice.ts';
 import { kindOf, type Situation, truthOf } from './status.ts';
@@ -19,7 +29,16 @@ import { testSigning } from './test-signing.ts';
 import { Walkthrough } from './walkthrough.ts';
 
 const SETTINGS = 'gpgBridgeRequest';
-const COMMANDS = ['start', 'stop', 'showStatus', 'syncPublicKeys', 'testSigning', 'allow'] as const;
+const COMMANDS = [
+  'start',
+  'stop',
+  'showStatus',
+  'openMenu',
+  'syncPublicKeys',
+  'testSigning',
+  'allow',
+] as const;
+const INSTALL_HOST_HALF = '_gpg-bridge-request.installHostHalf';
 
 /** Joins the parts of the remote's extension and starts it; returns what stops it. */
 export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
@@ -37,7 +56,7 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
   const gnupg = () => ({
     gpgBinDir: vs.workspace.getConfiguration(SETTINGS).get('gpgBinDir', '') || undefined,
   });
-  log(`GPG Bridge: Remote ${version}, VS Code ${vs.version}, ${process.platform}`, 'info');
+  log(`Remote GPG Bridge ${version}, VS Code ${vs.version}, ${process.platform}`, 'info');
   findProgram('gpgconf', gnupg()).then(
     (path) => log(`found ${path}`, 'info'),
     () => {}, // the start says so
@@ -78,6 +97,12 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
     },
     onSituation: (situation) => {
       showSituation(vs, item, situation);
+      // The other half is there by now: its page knows more.
+      if (page.isOpen && truthOf(situation).error?.code !== 'HOST_EXTENSION_MISSING')
+        host.run(HOST_STATUS).then(
+          () => page.close(),
+          () => {},
+        );
       notice.update(situation);
       const isAllowed = truthOf(situation).permission === 'allowed';
       setContext('allowed', isAllowed);
@@ -145,7 +170,12 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
       bridge.fail(error, 'keys');
     }
   };
-  const takeOver = () => bridge.restart({ takeover: true });
+  /** A forward that works is not cut off before the person has allowed what takes its place. */
+  const takeOver = async () => {
+    const isAllowed = () => truthOf(bridge.situation).permission === 'allowed';
+    if (!isAllowed()) await bridge.allow();
+    if (isAllowed()) await bridge.restart({ takeover: true });
+  };
   const cures: CureOptions = { vs, allow, start, takeOver, showLog };
   const runTest = () =>
     testSigning({
@@ -156,11 +186,37 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
       syncKeys,
       onSigned: () => walkthrough.done('signed'),
     });
+  const report = new OwnReport({
+    version,
+    vscodeVersion: vs.version,
+    situation: () => bridge.situation,
+    socketPath: () => bridge.socketPath,
+    gnupg,
+  });
+  const page = new StatusPage({
+    vs,
+    describe: () => report.alone(),
+    buttons: async () => [
+      { label: t('Install "Local GPG Bridge"'), command: INSTALL_HOST_HALF },
+      { label: t('Open Menu'), command: 'gpg-bridge-request.openMenu' },
+    ],
+    copyCommand: '_gpg-bridge-request.copyStatus',
+  });
+  /** The page is the other half's, which knows about the keys; without it this one shows what it knows. */
+  const showStatus = async () => {
+    try {
+      await host.run(HOST_STATUS);
+      page.close();
+    } catch {
+      await page.open();
+    }
+  };
   const commands: Record<(typeof COMMANDS)[number], () => unknown> = {
     start,
     stop,
     allow,
-    showStatus: () => {
+    showStatus,
+    openMenu: () => {
       walkthrough.done('menu');
       return openRemoteMenu({
         ...cures,
@@ -170,6 +226,7 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
         stop,
         syncKeys,
         testSigning: runTest,
+        showStatus,
         names,
         ownKeys: () => state.ownKeys,
         forgetOwnKeys: () => {
@@ -188,6 +245,9 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
     channel,
     item,
     walkthrough.watch(),
+    page.register(),
+    vs.commands.registerCommand(REMOTE_REPORT, () => report.describe()),
+    vs.commands.registerCommand(INSTALL_HOST_HALF, () => installHalf(vs, 'agent')),
     ...COMMANDS.map((name) => vs.commands.registerCommand(`gpg-bridge-request.${name}`, commands[name])),
     vs.commands.registerCommand(HOST_CHANGED, async (token?: unknown) => {
       if (typeof token === 'string') state.keepToken(token);
@@ -212,6 +272,7 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
       }
     }),
   );
+  setContext('remoteHalf', true);
   void bridge.start({ automatic: true });
   return () => bridge.stop();
 }

@@ -14,8 +14,15 @@ export const HOST_COMMANDS = {
 /** The remote's command that the host's extension calls when what is allowed has changed. */
 export const HOST_CHANGED = '_gpg-bridge-request.hostChanged';
 
+/** The remote's command that tells the host's extension what the status page says of the remote. */
+export const REMOTE_REPORT = '_gpg-bridge-request.report';
+/** The remote's command that opens the status page. */
+export const REMOTE_STATUS = 'gpg-bridge-request.showStatus';
+
 /** The host's commands that the remote's menu runs for a person. */
-export const HOST_MENU = 'gpg-bridge-agent.showStatus';
+export const HOST_MENU = 'gpg-bridge-agent.openMenu';
+/** Shows the status page. */
+export const HOST_STATUS = 'gpg-bridge-agent.showStatus';
 export const HOST_START = 'gpg-bridge-agent.start';
 export const HOST_STOP = 'gpg-bridge-agent.stop';
 

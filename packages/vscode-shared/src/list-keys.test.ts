@@ -1,6 +1,6 @@
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { listHostKeys } from './list-keys.ts';
+import { flawsOf, listHostKeys } from './list-keys.ts';
 
 describe('listHostKeys', () => {
   it("lists what a real gpg has, one's own keys first, with the keygrips of all subkeys", async () => {
@@ -21,6 +21,18 @@ describe('listHostKeys', () => {
     expect(keys[0]?.keygrips).toHaveLength(2);
     const grips = await mine.gpgOk(['--with-keygrip', '--list-keys', fingerprint]);
     for (const keygrip of keys[0]?.keygrips ?? []) expect(grips).toContain(keygrip);
+  });
+
+  it('tells which keys are expired and which are revoked', async () => {
+    const home = await GnupgHome.create();
+    onTestFinished(() => home.remove());
+    const good = await home.createKey('Good <good@example.org>');
+    const expired = await home.createKey('Old <old@example.org>', { expired: true });
+    const revoked = await home.createKey('Taken Back <back@example.org>');
+    await home.revokeKey(revoked);
+    const keys = await listHostKeys({ env: home.env });
+    const byFingerprint = Object.fromEntries(keys.map((key) => [key.fingerprint, flawsOf(key)]));
+    expect(byFingerprint).toEqual({ [good]: [], [expired]: ['expired'], [revoked]: ['revoked'] });
   });
 
   it('lists nothing of an empty keyring', async () => {

@@ -2,6 +2,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import { type ListedKey, parseKeyListing } from '@gpg-bridge/core/gnupg/key-listing';
 import { findProgram, type GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { describeFailure, runProgram } from '@gpg-bridge/core/process/run-program';
+import { t } from './l10n.ts';
 
 const MAX_LISTING = 64 * 1024 * 1024;
 
@@ -17,6 +18,16 @@ export async function listHostKeys(options: GnupgOptions): Promise<ListedKey[]> 
 /** The public keys of a keyring; no agent is asked or started. */
 export function listPublicKeys(options: GnupgOptions): Promise<ListedKey[]> {
   return list(['--no-autostart', '--list-keys'], options);
+}
+
+/** What keeps a key from being used, in words. */
+export function flawsOf({ revoked, expired }: Pick<ListedKey, 'revoked' | 'expired'>): string[] {
+  return [...(revoked ? [t('revoked')] : []), ...(expired ? [t('expired')] : [])];
+}
+
+/** A fingerprint as gpg prints it, four characters at a time. */
+export function inGroups(fingerprint: string): string {
+  return fingerprint.replace(/(.{4})(?=.)/g, '$1 ');
 }
 
 async function list(what: string[], options: GnupgOptions): Promise<ListedKey[]> {

@@ -11,10 +11,10 @@ describe('assertCompatible', () => {
   });
 
   it.each([
-    ['0.1.0', '0.2.0', '"GPG Bridge: This Computer"'],
-    ['0.10.0', '0.9.0', '"GPG Bridge: Remote" in this remote'],
-    ['2.0.0', '1.9.0', '"GPG Bridge: Remote" in this remote'],
-    ['', '1.0.0', '"GPG Bridge: This Computer"'],
+    ['0.1.0', '0.2.0', '"Local GPG Bridge"'],
+    ['0.10.0', '0.9.0', '"Remote GPG Bridge" in this remote'],
+    ['2.0.0', '1.9.0', '"Remote GPG Bridge" in this remote'],
+    ['', '1.0.0', '"Local GPG Bridge"'],
   ])('says which of %s and %s to update', (host, remote, update) => {
     expect(() => assertCompatible(host, remote)).toThrow(
       expect.objectContaining({ code: 'VERSION_MISMATCH', fix: expect.stringContaining(`Update ${update}`) }),

@@ -11,13 +11,13 @@ export function assertCompatible(hostVersion: string, remoteVersion: string): vo
   throw new BridgeError('VERSION_MISMATCH', {
     what: t('the two halves of GPG Bridge do not fit together'),
     why: t(
-      '"GPG Bridge: This Computer" is {0}, "GPG Bridge: Remote" in this remote is {1}',
+      '"Local GPG Bridge" is {0}, "Remote GPG Bridge" in this remote is {1}',
       hostVersion,
       remoteVersion,
     ),
     fix: hostIsOlder
-      ? t('Update "GPG Bridge: This Computer", then reload the window.')
-      : t('Update "GPG Bridge: Remote" in this remote, then reload the window.'),
+      ? t('Update "Local GPG Bridge", then reload the window.')
+      : t('Update "Remote GPG Bridge" in this remote, then reload the window.'),
   });
 }
 

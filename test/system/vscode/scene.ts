@@ -14,25 +14,35 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 /** The passphrase of the key that needs one. */
 export const PASSPHRASE = 'correct horse';
 
-/** Makes the VSIX files afresh, once for all releases, and returns their paths, somebody else's last. */
-export function packExtensions(): Promise<string[]> {
-  packed ??= pack();
+/** The VSIX files: the two halves, the pack of both, and somebody else's. */
+export interface PackedExtensions {
+  agent: string;
+  request: string;
+  pack: string;
+  hostile: string;
+}
+
+/** Makes the VSIX files afresh, once for all releases; every file of tests has a directory for them. */
+export function packExtensions(directory: string): Promise<PackedExtensions> {
+  packed ??= pack(join(root, 'dist/vscode-tests', directory));
   return packed;
 }
 
-let packed: Promise<string[]> | undefined;
+let packed: Promise<PackedExtensions> | undefined;
 
-async function pack(): Promise<string[]> {
+async function pack(directory: string): Promise<PackedExtensions> {
   if (!existsSync(join(root, 'tools/node_modules/@vscode/vsce/vsce'))) {
     await runOk('npm', ['ci', '--prefix', 'tools', '--ignore-scripts'], { cwd: root });
   }
-  const printed = await runOk(process.execPath, [join(root, 'scripts/package-extensions.mjs')]);
-  return [...[...printed.matchAll(/^(\S+\.vsix) /gm)].map((match) => match[1]!), await packHostile()];
+  const script = join(root, 'scripts/package-extensions.mjs');
+  const printed = await runOk(process.execPath, [script, directory]);
+  const [agent, request, both] = [...printed.matchAll(/^(\S+\.vsix) /gm)].map((match) => match[1]!);
+  return { agent: agent!, request: request!, pack: both!, hostile: await packHostile(directory) };
 }
 
 /** An extension of somebody else's in the remote, which tries what it is able to. */
-async function packHostile(): Promise<string> {
-  const file = join(root, 'dist/hostile.vsix');
+async function packHostile(directory: string): Promise<string> {
+  const file = join(directory, 'hostile.vsix');
   const vsce = join(root, 'tools/node_modules/@vscode/vsce/vsce');
   await runOk(process.execPath, [vsce, 'package', '--skip-license', '--out', file], {
     cwd: join(root, 'test/system/vscode/hostile'),
@@ -40,41 +50,44 @@ async function packHostile(): Promise<string> {
   return file;
 }
 
+/** Fingerprints: a key that signs at once, one whose passphrase is asked for, and somebody else's. */
+export interface Keys {
+  quick: string;
+  guarded: string;
+  friend: string;
+}
+
 /**
  * Two computers on one machine: a host and a remote, each with a GNUPGHOME that its side finds through its
  * gpgBinDir, a repository in the remote, and a VS Code whose browser is the host's.
  */
 export class Scene {
+  #keys: Keys | undefined;
+  /** How many prompts of the pinentry are over. */
+  #answered = 0;
+
   private constructor(
     readonly dir: string,
     readonly host: GnupgHome,
     readonly remote: GnupgHome,
     readonly server: CodeServer,
     readonly repository: string,
-    /** Fingerprints: a key that signs at once, one whose passphrase is asked for, and somebody else's. */
-    readonly keys: { quick: string; guarded: string; friend: string },
   ) {}
 
+  /** Sets everything up; the host has no keys until `createKeys`. */
   static async create(release: VsCodeRelease, extensions: readonly string[]): Promise<Scene> {
     const installed = await installVsCode(release);
     const dir = await makeTempDir();
     const host = await GnupgHome.create(`pinentry-program ${join(dir, 'pinentry')}\n`);
     const remote = await GnupgHome.create();
     await writePinentry(dir);
-    const keys = {
-      quick: await host.createKey('Robin Quick <robin@example.org>'),
-      guarded: await host.createKey('Robin Guarded <guarded@example.org>', { passphrase: PASSPHRASE }),
-      friend: await importFriend(host),
-    };
-    // What --quick-gen-key asked loopback for is still in the agent's cache.
-    await host.killAgent();
-    const repository = await createRepository(dir, keys.quick);
+    const repository = await createRepository(dir);
     const server = await CodeServer.start(installed, {
       dir,
       extensions,
       settings: {
-        'gpgBridgeAgent.gpgBinDir': await gpgBinDir(dir, 'host-bin', host),
-        'gpgBridgeRequest.gpgBinDir': await gpgBinDir(dir, 'remote-bin', remote),
+        'gpgBridgeAgent.gpgBinDir': await gpgBinDir(dir, 'host-bin', host.dir),
+        'gpgBridgeRequest.gpgBinDir': await gpgBinDir(dir, 'remote-bin', remote.dir),
         // A browser has no extension host of its own: both run in the server.
         'remote.extensionKind': { 'gpg-bridge.gpg-bridge-agent': ['workspace'] },
         'git.enableCommitSigning': true,
@@ -94,6 +107,7 @@ export class Scene {
         'workbench.colorTheme': 'Default Dark Modern',
         'workbench.secondarySideBar.defaultVisibility': 'hidden',
         'workbench.startupEditor': 'none',
+        'workbench.editor.useModal': 'off',
         'workbench.tips.enabled': false,
         'chat.disableAIFeatures': true,
         'chat.commandCenter.enabled': false,
@@ -108,15 +122,43 @@ export class Scene {
         HOSTILE_REPORT: join(dir, 'hostile.json'),
       },
     });
-    return new Scene(dir, host, remote, server, repository, keys);
+    return new Scene(dir, host, remote, server, repository);
   }
 
-  /** Changes a setting of the remote, as an editor of its file would. */
+  /** Makes the host's keys, and has git in the remote sign with the first. */
+  async createKeys(): Promise<void> {
+    const { host } = this;
+    this.#keys = {
+      quick: await host.createKey('Robin Quick <robin@example.org>'),
+      guarded: await host.createKey('Robin Guarded <guarded@example.org>', { passphrase: PASSPHRASE }),
+      friend: await importFriend(host),
+    };
+    // What --quick-gen-key asked loopback for is still in the agent's cache.
+    await host.killAgent();
+    await runOk('git', ['-C', this.repository, 'config', 'user.signingKey', this.#keys.quick]);
+  }
+
+  get keys(): Keys {
+    if (!this.#keys) throw new Error('the host has no keys yet');
+    return this.#keys;
+  }
+
+  /** Has the remote's programs in a directory for gpgBinDir use another home. */
+  async useRemoteHome(name: string, home: string): Promise<string> {
+    return gpgBinDir(this.dir, name, home);
+  }
+
+  /** Changes a setting of the remote, as an editor of its file would; returns the former value. */
   async changeRemoteSetting(name: string, value: unknown): Promise<unknown> {
     const path = join(this.dir, 'user/Machine/settings.json');
     const settings = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
     await writeFile(path, JSON.stringify({ ...settings, [name]: value }));
     return settings[name];
+  }
+
+  /** The person's own settings; VS Code in a browser notices only changes that it makes itself. */
+  userSettings(): Record<string, unknown> {
+    return JSON.parse(readFileSync(join(this.dir, 'user/User/settings.json'), 'utf8'));
   }
 
   /** What the hostile extension got as answers; undefined until it has tried everything. */
@@ -130,8 +172,13 @@ export class Scene {
     return existsSync(join(this.dir, 'sprung'));
   }
 
-  /** Says what the person types when the host's pinentry waits. */
+  /** Says what the person types, as soon as the host's pinentry asks. */
   async typePassphrase(passphrase: string): Promise<void> {
+    const path = join(this.dir, 'prompts');
+    const asked = () => (existsSync(path) ? readFileSync(path, 'utf8').length : 0);
+    const isAsked = () => asked() > this.#answered || Promise.reject(new Error('nobody asks'));
+    await vi.waitFor(isAsked, { timeout: 60_000, interval: 50 });
+    this.#answered = asked();
     await writeFile(join(this.dir, 'typed'), `${passphrase}\n`);
   }
 
@@ -192,12 +239,12 @@ export class Scene {
 }
 
 /** Wrappers of GnuPG's programs that know their side's home. */
-async function gpgBinDir(dir: string, name: string, home: GnupgHome): Promise<string> {
+async function gpgBinDir(dir: string, name: string, home: string): Promise<string> {
   const bin = join(dir, name);
-  await mkdir(bin);
+  await mkdir(bin, { recursive: true });
   for (const program of ['gpg', 'gpgconf']) {
     const path = (await runOk('sh', ['-c', `command -v ${program}`])).trim();
-    await writeFile(join(bin, program), `#!/bin/sh\nGNUPGHOME='${home.dir}' exec '${path}' "$@"\n`);
+    await writeFile(join(bin, program), `#!/bin/sh\nGNUPGHOME='${home}' exec '${path}' "$@"\n`);
     await chmod(join(bin, program), 0o755);
   }
   return bin;
@@ -221,7 +268,7 @@ async function writePinentry(dir: string): Promise<void> {
 echo 'OK Pleased to meet you'
 while read -r command rest; do
   case "$command" in
-    GETPIN) read -r passphrase < '${typed}'; echo "D $passphrase"; echo OK ;;
+    GETPIN) printf . >> '${join(dir, 'prompts')}'; read -r passphrase < '${typed}'; echo "D $passphrase"; echo OK ;;
     BYE) echo OK; exit ;;
     *) echo OK ;;
   esac
@@ -239,14 +286,13 @@ async function importFriend(host: GnupgHome): Promise<string> {
   return fingerprint;
 }
 
-async function createRepository(dir: string, signingKey: string): Promise<string> {
+async function createRepository(dir: string): Promise<string> {
   const repository = join(dir, 'ship-it');
   const git = (...args: string[]) => runOk('git', ['-C', repository, ...args]);
   await mkdir(repository);
   await git('init', '--quiet', '--initial-branch=main');
   await git('config', 'user.name', 'Robin');
   await git('config', 'user.email', 'robin@example.org');
-  await git('config', 'user.signingKey', signingKey);
   await writeFile(join(repository, 'README.md'), '# Ship it\n');
   await git('add', '.');
   await git('-c', 'commit.gpgSign=false', 'commit', '--quiet', '-m', 'Begin');

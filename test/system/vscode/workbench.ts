@@ -1,4 +1,11 @@
-import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core';
+import {
+  type Browser,
+  type BrowserContext,
+  chromium,
+  type FrameLocator,
+  type Locator,
+  type Page,
+} from 'playwright-core';
 import { expect, vi } from 'vitest';
 
 const CHROMIUM_ARGS = [
@@ -17,7 +24,11 @@ export const REMOTE_NAME = 'devbox.localhost';
 
 /** The browser of one person: its windows share what VS Code keeps on the host's side. */
 export function openProfile(browser: Browser): Promise<BrowserContext> {
-  return browser.newContext({ viewport: { width: 1100, height: 700 }, reducedMotion: 'reduce' });
+  return browser.newContext({
+    viewport: { width: 1100, height: 700 },
+    reducedMotion: 'reduce',
+    permissions: ['clipboard-read', 'clipboard-write'],
+  });
 }
 
 /** Starts a browser to whom `http://devbox.localhost` is the server. */
@@ -62,6 +73,37 @@ export class Workbench {
     const dialog = this.dialog(words);
     await dialog.getByRole('button', { name: button, exact: true }).click();
     await dialog.waitFor({ state: 'detached' });
+  }
+
+  /** The page that is shown in a web view: two frames, one in the other. */
+  get webView(): FrameLocator {
+    return this.page.frameLocator('iframe.webview.ready').frameLocator('iframe');
+  }
+
+  /** Writes the person's own settings anew, in the editor. */
+  async replaceUserSettings(settings: Record<string, unknown>): Promise<void> {
+    await this.runCommand('Preferences: Open User Settings (JSON)');
+    await this.page.locator('.monaco-editor .view-line').first().click();
+    await this.page.keyboard.press('Control+A');
+    await this.page.evaluate(`navigator.clipboard.writeText(${JSON.stringify(JSON.stringify(settings))})`);
+    await this.page.keyboard.press('Control+V');
+    await this.page.keyboard.press('Control+S');
+    await this.runCommand('View: Close Editor');
+  }
+
+  /** What was copied last. */
+  clipboard(): Promise<string> {
+    return this.page.evaluate('navigator.clipboard.readText()');
+  }
+
+  /** What is searched for in the Extensions view. */
+  async extensionsQuery(): Promise<string> {
+    return (await this.page.locator('.extensions-viewlet .view-line').first().textContent()) ?? '';
+  }
+
+  /** What a screen reader hears of the status bar item. */
+  async spokenStatus(): Promise<string> {
+    return (await this.status.locator('a').first().getAttribute('aria-label')) ?? '';
   }
 
   /** The words of the element that has the focus. */

@@ -37,6 +37,8 @@ export interface RequestProxyDeps {
 /** A running RequestProxy. */
 export interface RequestProxyInstance {
   readonly socketPath: string;
+  /** Why the path leads elsewhere by now, as far as that is known. */
+  readonly problem: string | undefined;
   /** Ends every session and removes the socket, if it is still ours. */
   stop(): Promise<void>;
 }
@@ -88,6 +90,9 @@ export async function startRequestProxy(
 
   return {
     socketPath: listener.path,
+    get problem() {
+      return listener.problem;
+    },
     async stop() {
       try {
         await listener.close();
