@@ -57,7 +57,7 @@ export class HostReport {
     const here = this.options.remote();
     const report = here && (await this.options.remoteHalf.report());
     const looked = this.#mayLook() ? await this.#look(fresh) : undefined;
-    const halves: ReportHalf[] = [this.#ownHalf(looked)];
+    const halves: ReportHalf[] = [this.#ownHalf(looked, report ? here : undefined)];
     if (here) halves.push(await this.#remoteHalf(here, report));
     const tables = [
       ...(looked ? [keysTable(looked.keys)] : []),
@@ -99,14 +99,14 @@ export class HostReport {
     };
   }
 
-  #ownHalf(looked: Looked | undefined): ReportHalf {
-    const { version, vscodeVersion, remote } = this.options;
+  /** What a remote may do depends on the token that its half shows: without that half nothing is said of it. */
+  #ownHalf(looked: Looked | undefined, answering: Remote | undefined): ReportHalf {
+    const { version, vscodeVersion } = this.options;
     const lines: ReportLine[] = [
       { label: t('Version'), value: `${version} (VS Code ${vscodeVersion}, ${process.platform})` },
       this.#stateLine(),
     ];
-    const here = remote();
-    if (here) lines.push({ label: t('Permission'), value: this.#permission(here) });
+    if (answering) lines.push({ label: t('Permission'), value: this.#permission(answering) });
     if (looked) lines.push(...looked.lines);
     else lines.push({ label: t('GnuPG'), value: t('is looked at once you have allowed this remote') });
     return { title: t('Local GPG Bridge'), lines };

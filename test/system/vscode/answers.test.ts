@@ -1,7 +1,8 @@
+import { existsSync } from 'node:fs';
 import { VSCODE_RELEASES } from '@gpg-bridge/test-support/code-server';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { beforeAll, expect, it } from 'vitest';
-import { CONSENT_QUESTION, Story } from './story.ts';
+import { CONSENT_QUESTION, eventually, Story } from './story.ts';
 import { REMOTE_NAME } from './workbench.ts';
 
 const EVERY_REMOTE_QUESTION = 'Allow every remote to use your GPG keys?';
@@ -51,7 +52,8 @@ requireSystem('chromium')(`Answers in VS Code ${release.vscode}`, () => {
     await window.chooseAllow();
     await window.answer(CONSENT_QUESTION, 'Not Now');
     await whatIsAllowed();
-    expect(await window.row('Every remote').textContent()).toContain('Declined');
+    await window.row('Declined').waitFor();
+    expect(await window.row('Declined').textContent()).toContain('Every remote');
     await story.photograph('every-remote-declined');
   });
 
@@ -62,18 +64,22 @@ requireSystem('chromium')(`Answers in VS Code ${release.vscode}`, () => {
     await window.answer(EVERY_REMOTE_QUESTION, 'Allow Every Remote');
     await window.waitForStatus('ready');
     await whatIsAllowed();
-    expect(await window.row(REMOTE_NAME).textContent()).toContain('Allowed, as every remote is');
-    expect(await window.row('Every remote').textContent()).toContain('Confirmed');
+    await window.row('Allowed, as every remote is').waitFor();
+    expect(await window.row('Allowed, as every remote is').textContent()).toContain(REMOTE_NAME);
+    expect(await window.row('Every remote (setting').textContent()).toContain('Confirmed');
     await story.photograph('every-remote-allowed');
     await window.escape();
     await story.signAndVerify('Sign as every remote may');
   });
 
   it('asks before private keys of the remote itself are set aside, once, and takes the answer back', async () => {
-    const { scene, window } = story;
+    const { scene } = story;
+    const socket = await scene.remoteSocket();
+    await story.window.close();
+    await eventually(() => expect(existsSync(socket)).toBe(false));
     await scene.remote.createKey('Remote Own <own@example.org>');
     await scene.remote.killAgent();
-    await window.page.reload();
+    const window = await story.open();
     await window.waitForStatus('Allow…');
     expect(await window.spokenStatus()).toContain('private GPG keys of its own');
     await window.chooseAllow();

@@ -225,12 +225,11 @@ requireSystem('chromium', 'sshd')(`Troubles in VS Code ${release.vscode}`, () =>
     await scene.server.uninstall('gpg-bridge.gpg-bridge-request');
     await story.window.close();
     const window = await story.open();
-    const notice = window.notification('its other half, "Remote GPG Bridge", is not in');
-    await notice.waitFor();
+    await window.notification('its other half, "Remote GPG Bridge", is not in').waitFor();
     await window.runCommand('GPG Bridge: Show Status of This Computer');
     await window.webView.getByText('not installed in this remote').waitFor();
     await story.photograph('remote-half-missing');
-    await notice.getByRole('button', { name: 'Install "Remote GPG Bridge"' }).click();
+    await window.webView.getByRole('button', { name: 'Install "Remote GPG Bridge"' }).click();
     await eventually(async () =>
       expect(await window.extensionsQuery()).toBe('@id:gpg-bridge.gpg-bridge-request'),
     );

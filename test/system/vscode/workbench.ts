@@ -18,6 +18,7 @@ const CHROMIUM_ARGS = [
 ];
 
 const ECHO_TIMEOUT_MS = 5_000;
+const PALETTE_TIMEOUT_MS = 60_000;
 
 /** What VS Code's window title and the dialogs call the remote. */
 export const REMOTE_NAME = 'devbox.localhost';
@@ -83,7 +84,7 @@ export class Workbench {
   /** Writes the person's own settings anew, in the editor. */
   async replaceUserSettings(settings: Record<string, unknown>): Promise<void> {
     await this.runCommand('Preferences: Open User Settings (JSON)');
-    await this.page.locator('.monaco-editor .view-line').first().click();
+    await this.page.locator('.part.editor .monaco-editor .view-line').first().click();
     await this.page.keyboard.press('Control+A');
     await this.page.evaluate(`navigator.clipboard.writeText(${JSON.stringify(JSON.stringify(settings))})`);
     await this.page.keyboard.press('Control+V');
@@ -124,8 +125,12 @@ export class Workbench {
 
   /** Runs a command of the palette by its title. */
   async runCommand(title: string): Promise<void> {
-    await this.page.keyboard.press('F1');
     const input = this.page.locator('.quick-input-widget input.input').first();
+    // A page that is just given the keyboard does not hand every key on.
+    await vi.waitFor(async () => {
+      await this.page.keyboard.press('F1');
+      await input.waitFor({ timeout: ECHO_TIMEOUT_MS });
+    }, PALETTE_TIMEOUT_MS);
     await input.fill(`>${title}`);
     await this.pick(title);
   }
