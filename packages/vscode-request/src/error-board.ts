@@ -56,7 +56,12 @@ export class ErrorBoard {
   #show(): void {
     const error = ORIGINS.map((origin) => this.#errors.get(origin)).find(Boolean);
     this.onShown(
-      error && { code: error.code, message: error.message, side: isFromHost(error) ? 'host' : 'remote' },
+      error && {
+        code: error.code,
+        message: error.message,
+        fix: error.fix,
+        side: isFromHost(error) ? 'host' : 'remote',
+      },
     );
   }
 }

@@ -57,11 +57,11 @@ function itemsFor(options: RemoteMenuOptions): Item[] {
   if (kind === 'error') {
     if (error) {
       const cure = cureFor(error, options);
-      // The line above the list has room for its beginning alone.
+      // The line above the list has room for what is wrong, and not for what helps.
       first.push({
         label: `$(lightbulb) ${cure.label}`,
         description: t('mends it'),
-        detail: error.message,
+        detail: error.fix ?? error.message,
         run: cure.run,
       });
     }

@@ -21,6 +21,8 @@ export type StatusKind =
 export interface ShownError {
   code: ErrorCode;
   message: string;
+  /** The part of the message that says what to do; a window of an earlier version does not tell it. */
+  fix?: string | undefined;
   /** Whether it is about the person's computer or about the remote. */
   side: 'host' | 'remote';
 }
