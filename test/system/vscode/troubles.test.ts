@@ -80,6 +80,7 @@ requireSystem('chromium', 'sshd')(`Troubles in VS Code ${release.vscode}`, () =>
     );
     await story.photograph('host-setting-opened');
     await story.changeUserSetting(HOST_SETTING, former);
+    await story.expectError('you have not confirmed the directory', String(former));
     await window.openMenu();
     await window.pick('Confirm…');
     await window.answer(DIRECTORY_QUESTION, 'Use This Directory');
