@@ -94,6 +94,7 @@ section { margin-bottom: 1.5rem; }
 .halves section { margin: 0; padding: 1rem; border: 1px solid var(--vscode-contrastBorder, transparent);
   background: var(--vscode-textBlockQuote-background, var(--vscode-editorWidget-background)); }
 dl { display: grid; grid-template-columns: auto 1fr; gap: 0.3rem 1rem; margin: 0; }
+@media (max-width: 20rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: 0.4rem; } }
 dt { color: var(--vscode-descriptionForeground); }
 dd { margin: 0; overflow-wrap: anywhere; }
 dd.bad, dd.attention { color: var(--tone); font-weight: 600; }
