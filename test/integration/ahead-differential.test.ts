@@ -61,9 +61,7 @@ async function received(path: string, pieces: readonly string[], isEarly: boolea
 function commands(sign: string, encrypt: string) {
   return fc.constantFrom(
     ...['RESET', 'reset', 'RESET now', 'NOP', 'HELP', 'UNKNOWN', 'GETINFO', 'GETINFO nothing'],
-    ...['restricted', 'version', 'pid', 'cmd_has_option PKSIGN x'].map(
-      (what) => `GETINFO ${what}`,
-    ),
+    ...['restricted', 'version', 'pid', 'cmd_has_option PKSIGN x'].map((what) => `GETINFO ${what}`),
     ...[
       'ttyname=/dev/pts/0',
       'ttyname=',
