@@ -51,7 +51,7 @@ describe("the host's agents", () => {
     }
     expect(await runOk('ssh-add', ['-l'], { env: agent.env })).toContain('work');
     const log = await person.ok('log', `local:${target.dir}`);
-    expect(log).toMatch(/sign key SHA256:\S+: ok/);
+    expect(log).toMatch(/signed with work SHA256:\S+: ok/);
     expect(log).toMatch(/refused|failure/);
   });
 

@@ -103,7 +103,7 @@ describe.each(['docker', 'podman'] as const)('with %s', (kind) => {
       ]);
       const decrypt = 'echo the secret | gpg --batch -r ada@example.org --encrypt | gpg --batch --decrypt';
       expect(await container.execOk(['sh', '-c', decrypt])).toBe('the secret\n');
-      expect(await person.ok('log', name)).toMatch(/PKDECRYPT key \S+: ok/);
+      expect(await person.ok('log', name)).toMatch(/decrypted with Ada Test \S+ \S+: ok/);
     });
 
     it('says so where no program may be run, status 5', async () => {

@@ -54,7 +54,7 @@ requireSystem('docker', 'sshd')('the ssh-agent in a container', () => {
     }
     expect(await runOk('ssh-add', ['-l'], { env: agent.env })).toMatch(/ work \(.* home \(/s);
     const log = await person.ok('log', name, '--user=dev');
-    expect(log).toMatch(/sign key SHA256:\S+: ok/);
+    expect(log).toMatch(/signed with work SHA256:\S+: ok/);
   });
 
   it('offers only the keys that were chosen', async () => {
