@@ -1,8 +1,10 @@
 // The thin servers as real processes: frames and operations, in a directory that is thrown away.
-import { spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 const SERVERS = new URL('../../../packages/cli/dist/servers/', import.meta.url);
 const FILES = { perl: 'server.pl', python: 'server.py', node: 'server.cjs' };
@@ -28,6 +30,28 @@ const OPERATIONS = [
 /** What is sent instead of an operation. */
 const NO_OPERATIONS = ['', 'Stat', 'stat\0', '__proto__', 'constructor', 'toString', 'exec', 'eval'];
 
+const BUILD_NATIVE = fileURLToPath(new URL('../../../scripts/build-native.mjs', import.meta.url));
+const ARCHITECTURE = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
+let native;
+
+/** The native server in a form that ends at every wrong access to memory. */
+function nativeProgram() {
+  if (native) return native;
+  const directory = mkdtempSync(join(tmpdir(), 'gbf-'));
+  execFileSync(process.execPath, [BUILD_NATIVE, '--out', directory, '--sanitize', ARCHITECTURE], {
+    stdio: 'ignore',
+  });
+  native = readFileSync(join(directory, `native-${ARCHITECTURE}`));
+  rmSync(directory, { recursive: true });
+  return native;
+}
+
+/** Whether this machine can build it; where nothing may be left out, it has to. */
+function hasNative() {
+  if (process.env.CI === 'true') return true;
+  return execFileSync(process.execPath, [BUILD_NATIVE, '--missing', ARCHITECTURE]).toString().trim() === '';
+}
+
 /** One server of a runtime, and how its frames are read. */
 class Server {
   #held = Buffer.alloc(0);
@@ -38,7 +62,8 @@ class Server {
 
   constructor(runtime, tools, directory) {
     this.runtime = runtime;
-    const source = readFileSync(new URL(FILES[runtime], SERVERS), 'utf8');
+    const source =
+      runtime === 'native' ? nativeProgram() : readFileSync(new URL(FILES[runtime], SERVERS), 'utf8');
     const [program, ...args] = tools.launcherCommand(runtime);
     this.child = spawn(program, args, {
       cwd: directory,
@@ -266,7 +291,9 @@ function late() {
   return new Promise((resolve) => setTimeout(resolve, ANSWER_MS, 'no end').unref());
 }
 
-export const SERVER_TARGETS = ['perl', 'python', 'node'].map((runtime) => ({
+const RUNTIMES = ['perl', 'python', 'node', ...(hasNative() ? ['native'] : [])];
+
+export const SERVER_TARGETS = RUNTIMES.map((runtime) => ({
   name: `server-${runtime}`,
   run: (options) => run(runtime, options.tools, options),
 }));
