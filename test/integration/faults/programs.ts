@@ -41,6 +41,13 @@ export class Program {
     this.child.stdin.write(text, 'latin1');
   }
 
+  /** It may be greeted by the target's end; behind a command that waits, its connection to the agent is there. */
+  async reachesAgent(): Promise<void> {
+    this.tell('NOP\n');
+    await this.says('\nOK\n');
+    this.printed = this.printed.slice(0, -'OK\n'.length);
+  }
+
   /** Returns when it has printed this; throws if it ends before. */
   async says(mark: string): Promise<void> {
     while (!this.printed.includes(mark)) {

@@ -26,7 +26,7 @@ export async function runCell(cell: Cell, { scene, line, hold, victim, revive }:
   const idle = scene.scripts.get('idle')!;
   await scene.otherBridgeGoesOn();
   const other = new Client(line.path);
-  await other.says('OK ');
+  await other.reachesAgent();
 
   const client = await hold.reach(
     () => new Client(line.path),
