@@ -2,8 +2,8 @@
  * The client that measures. Every mode prints its samples as doubles on standard output, microseconds
  * unless said otherwise; what goes wrong ends it with status 1.
  *
- *   client rtt PATH N              N round trips of GETINFO pid on one connection (gpg-agent's extra socket
- *                                  refuses it with ERR, which is an answer like any other)
+ *   client rtt PATH N              N round trips of NOP on one connection: nothing answers it but the
+ *                                  agent
  *   client held PATH N             the same; then prints `done` and keeps the connection until standard
  *                                  input ends, so that its processes can be looked at
  *   client connect PATH N          N times: connect, greeting, BYE and its answer, close
@@ -33,7 +33,7 @@
 
 #include "wire.h"
 
-static const char COMMAND[] = "GETINFO pid\n";
+static const char COMMAND[] = "NOP\n";
 /* Microseconds in which a flood fills every buffer on its way. */
 #define FLOOD_SETTLES 300000
 #define FLOOD "GIVE 1073741824\n"

@@ -39,7 +39,7 @@ export function plot(results) {
   const title = text(
     10,
     22,
-    'Round trip of GETINFO pid: median (bar) and 99th percentile (line), microseconds',
+    'Round trip of NOP: median (bar) and 99th percentile (line), microseconds',
     'start',
     'bold',
   );

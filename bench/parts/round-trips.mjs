@@ -65,7 +65,7 @@ export const roundTrips = {
 
   render({ rows, skipped, samples, uncounted, warmUp, client }) {
     return [
-      `${samples.toLocaleString('en')} round trips of \`GETINFO pid\` on each path, in microseconds. A connect is`,
+      `${samples.toLocaleString('en')} round trips of \`NOP\` on each path, in microseconds. A connect is`,
       'everything from `connect()` to the answer to BYE and `close()`. A signature is a connection of its own with',
       "gpg's twelve round trips, made with a real ed25519 key.",
       `Each path is first warmed up with ${warmUp[0].toLocaleString('en')} round trips and ${warmUp[1].toLocaleString('en')} connects, and the first ${uncounted} round`,
