@@ -188,11 +188,12 @@ export function aheadCases(runtime: TestedRuntime): void {
     const early = await Client.connect(path);
     expect((await server.next(OPEN)).payload.toString()).toBe('gpg-agent');
     server.send(TABLE, 0, encodeFields(tableFields(SIMPLE)));
+    await server.call(['lstat', '/']);
     const session = await greeted({ server, path });
     early.write('RESET\n');
     expect((await server.data(1, 6)).toString()).toBe('RESET\n');
     server.send(TABLE, 0);
-    session.server.send(DATA, session.id, ''); // seen by now, since the next is
+    await server.call(['lstat', '/']); // it has been read once this is answered
     session.client.write('RESET\n');
     expect((await server.data(session.id, 6)).toString()).toBe('RESET\n');
     await Client.connect(path);
