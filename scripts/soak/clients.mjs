@@ -1,11 +1,14 @@
 import { once } from 'node:events';
 import net from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { wrong } from './programs.mjs';
 
 const QUESTION = 'GETINFO version\n';
 /** Answers of one that does not read: more than sockets and credit hold. */
 const MANY = 20_000;
 const UNREAD_MS = 500;
+const TRY_AGAIN_MS = 50;
+const MAX_TRIES = 200;
 const ANSWER = /^D 2\.[^\n]*\nOK\n/;
 
 function either(emitter, ...events) {
@@ -17,9 +20,18 @@ function either(emitter, ...events) {
 /** Clients that do not behave as gpg does. Those that stay to the end check every byte. */
 export function clients(machine) {
   const connect = async () => {
-    const socket = net.connect({ path: machine.anyBridge().socket, allowHalfOpen: true });
-    await once(socket, 'connect');
-    return socket.on('error', () => {});
+    const { socket: path } = machine.anyBridge();
+    for (let tries = 0; ; tries++) {
+      const socket = net.connect({ path, allowHalfOpen: true });
+      try {
+        await once(socket, 'connect');
+        return socket.on('error', () => {});
+      } catch (error) {
+        // The kernel says so where a listener has more callers than it can hold, gpg-agent or any other.
+        if (error.code !== 'EAGAIN' || tries === MAX_TRIES) throw error;
+        await delay(TRY_AGAIN_MS);
+      }
+    }
   };
 
   /** Everything until the other side ends. */

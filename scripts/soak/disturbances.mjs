@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { wrong } from './programs.mjs';
 
@@ -57,15 +58,19 @@ export class Disturbances {
     const { machine } = this;
     const bridge = machine.anyBridge();
     const kinds = [
-      ['gpg-agent killed', () => this.#killAgent('SIGKILL')],
-      ['gpg-agent ended', () => machine.home.killAgent()],
-      ['target killed', () => process.kill(machine.serverOf(bridge), 'SIGKILL')],
-      ['target ended', () => process.kill(machine.serverOf(bridge), 'SIGTERM')],
+      ['gpg-agent killed', () => this.#agentPid(), (pid) => process.kill(pid, 'SIGKILL')],
+      ['gpg-agent ended', () => this.#agentPid(), () => machine.home.killAgent()],
+      ['target killed', () => machine.serverOf(bridge), (pid) => process.kill(pid, 'SIGKILL')],
+      ['target ended', () => machine.serverOf(bridge), (pid) => process.kill(pid, 'SIGTERM')],
     ];
-    const [name, disturb] = kinds[this.#begun % kinds.length];
+    const [name, find, disturb] = kinds[this.#begun % kinds.length];
     this.say(`${name}: ${bridge.runtime}`);
     this.#begun++;
-    await disturb();
+    const pid = await find();
+    if (pid > 0) {
+      await disturb(pid);
+      await untilGone(pid);
+    }
     this.counts.set(name, (this.counts.get(name) ?? 0) + 1);
     const end = performance.now() + RECOVERS_MS;
     for (const one of machine.bridges) {
@@ -77,15 +82,14 @@ export class Disturbances {
     this.#over = this.#begun;
   }
 
-  async #killAgent(signal) {
+  async #agentPid() {
     const env = this.machine.home.env;
     const asked = await this.machine.support.run(
       'gpg-connect-agent',
       ['--no-autostart', 'GETINFO pid', '/bye'],
       { env },
     );
-    const pid = Number(/^D (\d+)/m.exec(asked.stdout.toString())?.[1]);
-    if (pid > 0) process.kill(pid, signal);
+    return Number(/^D (\d+)/m.exec(asked.stdout.toString())?.[1]);
   }
 
   /** A program in the target gets an answer of the agent, through the bridge. */
@@ -95,5 +99,22 @@ export class Disturbances {
       env,
     });
     return /^D 2\./m.test(asked.stdout.toString()) && this.machine.serverOf({ pid }) !== undefined;
+  }
+}
+
+/** Waits for the end of a process: what it still does before that is part of the disturbance. */
+async function untilGone(pid) {
+  const late = performance.now() + RECOVERS_MS;
+  while (!isGone(pid)) {
+    if (performance.now() > late) throw new Error(`process ${pid} did not end`);
+    await delay(10);
+  }
+}
+
+function isGone(pid) {
+  try {
+    return /^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'latin1'));
+  } catch {
+    return true;
   }
 }
