@@ -94,7 +94,7 @@ describe('up of a bridge that runs', () => {
 
   it('says that the target does not answer, and knows when it does again', async () => {
     const person = await Person.create();
-    person.env.GPG_BRIDGE_TICK_MS = '60000'; // the line is not given up meanwhile
+    person.env.GPG_BRIDGE_HEARTBEAT = '60000'; // the line is not given up meanwhile
     const target = await person.localHome();
     const name = `local:${target.dir}`;
     const { pid } = await person.json<Up>('up', name, '--runtime=perl');

@@ -1,7 +1,5 @@
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { userInfo } from 'node:os';
 import { delimiter, join } from 'node:path';
 import type { Up } from '@gpg-bridge/test-support/bridged';
@@ -10,6 +8,7 @@ import { runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { SSH_HOST, SshServer, type SshServerOptions } from '@gpg-bridge/test-support/sshd';
+import { TcpRelay } from '@gpg-bridge/test-support/tcp-relay';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, it, onTestFinished } from 'vitest';
 
@@ -66,7 +65,7 @@ requireSystem('sshd')('a target over ssh', () => {
     const [one, two] = [await SshServer.start(), await SshServer.start()];
     for (const server of [one, two]) onTestFinished(() => server.stop());
     await two.authorize(await readFile(`${one.clientKeyPath}.pub`, 'utf8'));
-    const relay = await Relay.to(one.port);
+    const relay = await TcpRelay.to(one.port);
     const person = await Person.create();
     const careless = `-F '${one.configPath}' -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null`;
     await useSsh(person, `${careless} -o Port=${relay.port}`);
@@ -108,48 +107,6 @@ requireSystem('sshd', 'shells')('a target over ssh', () => {
     await person.ok('down', `ssh:${SSH_HOST}`);
   });
 });
-
-/** A port that leads to another one, which can be changed; changing it cuts what is open. */
-class Relay {
-  readonly #server = createServer((client) => {
-    const there = connect(this.#destination, '127.0.0.1');
-    for (const [from, to] of [
-      [client, there],
-      [there, client],
-    ] as const) {
-      this.#open.add(from);
-      from.on('error', () => {}).once('close', () => to.destroy());
-      from.pipe(to);
-    }
-  });
-  readonly #open = new Set<Socket>();
-  #destination: number;
-
-  private constructor(destination: number) {
-    this.#destination = destination;
-  }
-
-  static async to(destination: number): Promise<Relay> {
-    const relay = new Relay(destination);
-    relay.#server.listen(0, '127.0.0.1');
-    await once(relay.#server, 'listening');
-    onTestFinished(() => {
-      relay.leadTo(0);
-      relay.#server.close();
-    });
-    return relay;
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
-  }
-
-  leadTo(destination: number): void {
-    this.#destination = destination;
-    for (const socket of this.#open) socket.destroy();
-    this.#open.clear();
-  }
-}
 
 /** Puts options before those of the person's ssh, as a configuration file would. */
 async function useSsh(person: Person, options: string): Promise<void> {

@@ -2,11 +2,18 @@ import { HEARTBEAT } from '@gpg-bridge/core/mux/heartbeat';
 import { expect, it } from 'vitest';
 import { heartbeatTimes } from './heartbeat-times.ts';
 
-it('has the usual times unless the environment has others', () => {
-  expect(heartbeatTimes({})).toEqual(HEARTBEAT);
-  expect(heartbeatTimes({ GPG_BRIDGE_TICK_MS: '4000' })).toEqual({ ...HEARTBEAT, tickMs: 4_000 });
+it.each([
+  ['4000', { ...HEARTBEAT, tickMs: 4_000 }],
+  ['200,9', { ...HEARTBEAT, tickMs: 200, maxUnanswered: 9 }],
+  ['200,9,3', { tickMs: 200, maxUnanswered: 9, idleTicks: 3 }],
+  [',,3', { ...HEARTBEAT, idleTicks: 3 }],
+])('reads "%s"', (value, times) => {
+  expect(heartbeatTimes({ GPG_BRIDGE_HEARTBEAT: value })).toEqual(times);
 });
 
-it.each(['', '0', '-5', '1.5', 'soon', '999999999'])('takes no notice of "%s"', (value) => {
-  expect(heartbeatTimes({ GPG_BRIDGE_TICK_MS: value })).toEqual(HEARTBEAT);
-});
+it.each([undefined, '', '0', '-5', '1.5', 'soon', '999999999', ',0', ',,x'])(
+  'has the usual times with "%s"',
+  (value) => {
+    expect(heartbeatTimes({ GPG_BRIDGE_HEARTBEAT: value })).toEqual(HEARTBEAT);
+  },
+);

@@ -1,13 +1,19 @@
 import { HEARTBEAT, type HeartbeatTimes } from '@gpg-bridge/core/mux/heartbeat';
 
-/** Milliseconds between two looks at the line to a target, for lines that are slower or quicker than usual. */
-const TICK_VARIABLE = 'GPG_BRIDGE_TICK_MS';
-const TICK_MIN_MS = 10;
-const TICK_MAX_MS = 600_000;
+/** Up to three numbers with commas between them, in the order of `LIMITS`; for lines that are slower than usual. */
+const VARIABLE = 'GPG_BRIDGE_HEARTBEAT';
+const LIMITS = [
+  ['tickMs', 10, 600_000],
+  ['maxUnanswered', 1, 1_000],
+  ['idleTicks', 1, 10_000],
+] as const satisfies readonly (readonly [keyof HeartbeatTimes, number, number])[];
 
-/** When a line counts as dead, with what the environment says; anything but a sensible number there counts for nothing. */
+/** When a line counts as dead, with what the environment says; a number there that makes no sense is left out. */
 export function heartbeatTimes(env: NodeJS.ProcessEnv): HeartbeatTimes {
-  const tickMs = Number(env[TICK_VARIABLE] || Number.NaN);
-  const isSensible = Number.isInteger(tickMs) && tickMs >= TICK_MIN_MS && tickMs <= TICK_MAX_MS;
-  return isSensible ? { ...HEARTBEAT, tickMs } : HEARTBEAT;
+  const numbers = (env[VARIABLE] ?? '').split(',');
+  const said = LIMITS.flatMap(([name, least, most], index) => {
+    const number = Number(numbers[index] || Number.NaN);
+    return Number.isInteger(number) && number >= least && number <= most ? [[name, number]] : [];
+  });
+  return { ...HEARTBEAT, ...Object.fromEntries(said) };
 }
