@@ -83,6 +83,7 @@ describe.each<EngineKind>(['docker', 'podman'])('%s', (kind) => {
         const numbers = Array.from({ length: 60_000 }, (_, index) => `${index + 1}\n`).join('');
         expect(String(await engine.readFile(own.id, '/tmp/numbers'))).toBe(numbers);
         await real.runOk(['kill', own.id]);
+        await real.runOk(['wait', own.id]);
         expect(String(await engine.readFile(own.id, '/etc/passwd'))).toMatch(/^dev:[^:]*:1000:/m);
         expect(await engine.readFile(own.id, '/nowhere')).toBeUndefined();
         expect(await engine.readFile(own.id, '/etc')).toBeUndefined();
