@@ -5,6 +5,7 @@ import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { lock } from './lock.ts';
 import { runOk } from './process.ts';
 
 /** A VS Code in a browser: which code-server carries it, on which Node, and what it has to compile. */
@@ -111,19 +112,6 @@ async function buildVsCode(release: VsCodeRelease, home: string): Promise<void> 
     await runOk(node(), [gyp, 'rebuild'], { cwd: join(vscode, 'node_modules', module), env });
   }
   await runOk('npm', ['rebuild', 'argon2'], { cwd: home, env });
-}
-
-/** Waits for an exclusive lock that the operating system lets go of even if this process is killed. */
-async function lock(path: string): Promise<() => Promise<void>> {
-  const holder = spawn('flock', [path, 'sh', '-c', 'echo locked; exec cat'], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  await once(holder.stdout, 'data');
-  return async () => {
-    const exited = once(holder, 'exit');
-    holder.stdin.end();
-    await exited;
-  };
 }
 
 /** What a VS Code is started with. */

@@ -14,7 +14,9 @@ export async function useShell(person: Person, words: string): Promise<void> {
   await terminal.enter(`gpg-bridge shell ${words}`, /[#$>] *$/);
   await terminal.enter("PS1='there> '; echo size $(stty size)", /^size 50 150$/m);
   await terminal.resize(90, 30);
-  await terminal.enter('echo then $(stty size)', /^then 30 90$/m);
+  // The change has a way to go, and nothing tells when it has arrived.
+  const changed = 'while [ "$(stty size)" = "50 150" ]; do sleep 1; done; echo then $(stty size)';
+  await terminal.enter(changed, /^then 30 90$/m);
   await terminal.enter('echo begun; sleep 1000', /^begun$/m);
   await terminal.press('C-c');
   await terminal.enter('echo interrupted: $?', /^interrupted: 130$/m);

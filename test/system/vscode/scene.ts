@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { type RecordedLine, readUseRecord } from '@gpg-bridge/core/host/use-record-file';
 import { CodeServer, installVsCode, type VsCodeRelease } from '@gpg-bridge/test-support/code-server';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { lock } from '@gpg-bridge/test-support/lock';
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { makeTempDir } from '@gpg-bridge/test-support/temp';
 import { vi } from 'vitest';
@@ -31,13 +32,23 @@ export function packExtensions(directory: string): Promise<PackedExtensions> {
 let packed: Promise<PackedExtensions> | undefined;
 
 async function pack(directory: string): Promise<PackedExtensions> {
-  if (!existsSync(join(root, 'tools/node_modules/@vscode/vsce/vsce'))) {
-    await runOk('npm', ['ci', '--prefix', 'tools', '--ignore-scripts'], { cwd: root });
-  }
+  await installTools();
   const script = join(root, 'scripts/package-extensions.mjs');
   const printed = await runOk(process.execPath, [script, directory]);
   const [agent, request, both] = [...printed.matchAll(/^(\S+\.vsix) /gm)].map((match) => match[1]!);
   return { agent: agent!, request: request!, pack: both!, hostile: await packHostile(directory) };
+}
+
+/** Installs vsce unless it is there; test files run at the same time, and wait for one install. */
+async function installTools(): Promise<void> {
+  const unlock = await lock(join(root, 'node_modules/.tools.lock'));
+  try {
+    // npm writes this last.
+    if (existsSync(join(root, 'tools/node_modules/.package-lock.json'))) return;
+    await runOk('npm', ['ci', '--prefix', 'tools', '--ignore-scripts'], { cwd: root });
+  } finally {
+    await unlock();
+  }
 }
 
 /** An extension of somebody else's in the remote, which tries what it is able to. */
