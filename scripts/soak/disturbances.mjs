@@ -37,7 +37,8 @@ export class Disturbances {
 
   /** Does something; what fails while something was disturbed is done again. */
   async during(work) {
-    const end = performance.now() + PATIENCE_MS;
+    let end = performance.now() + PATIENCE_MS;
+    let begun = this.#begun;
     for (let again = 0; ; again++) {
       const wasOver = this.#over;
       const wasDisturbed = this.#begun > this.#over;
@@ -47,6 +48,9 @@ export class Disturbances {
       } catch (error) {
         const isDisturbed = wasDisturbed || this.#begun > wasOver;
         if (error.isWrong || !isDisturbed) throw error;
+        // What takes long may be disturbed again and again; its time counts from the last one.
+        if (this.#begun > begun) end = performance.now() + PATIENCE_MS;
+        begun = this.#begun;
         if (performance.now() > end) throw new Error(`it did not recover: ${error.message}`);
         await delay(100);
       }
