@@ -2,18 +2,21 @@ import { once } from 'node:events';
 import net from 'node:net';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
+import { run } from '@gpg-bridge/test-support/process';
 import { type JoinOptions, joinHomes } from '@gpg-bridge/test-support/proxied-homes';
 import { expect, it, onTestFinished } from 'vitest';
 
 /** Two homes joined by VS Code's proxies, with every call counted. */
 async function counted(options: JoinOptions = {}) {
   let calls = 0;
+  const host = { refuses: false };
   const book: string[] = [];
   const made: { proxy?: AgentProxy } = {};
   const proxy = (): AgentProxy => made.proxy!;
   const executor: CommandExecutor = {
-    connectAgent: (first) => {
+    connectAgent: async (first) => {
       calls++;
+      if (host.refuses) throw new Error('not allowed any more');
       return proxy().connectAgent(first);
     },
     sendCommands: (id, block, told) => {
@@ -37,6 +40,9 @@ async function counted(options: JoinOptions = {}) {
     ...homes,
     key,
     book,
+    refuse: () => {
+      host.refuses = true;
+    },
     async calls(action: () => Promise<unknown>): Promise<number> {
       const before = calls;
       await action();
@@ -88,6 +94,18 @@ it('lines of a client that leaves reach the agent, and what is asked first is th
   const before = await calls(async () => expect(await talk('RESET\n', 2)).toMatch(/^OK [^\n]*\nOK\n$/));
   // It is sent when the client is seen to have left.
   expect(before).toBeLessThanOrEqual(1);
+});
+
+it('nothing is answered for a host that refused the client before', async () => {
+  const { target, calls, refuse } = await counted();
+  const sign = () => target.gpg(['--no-autostart', '--clear-sign'], { input: 'hello' });
+  await sign();
+  refuse();
+  expect((await sign()).status).not.toBe(0);
+  const ask = ['--no-autostart', 'GETINFO version', '/bye'];
+  const asked = run('gpg-connect-agent', ask, { env: target.env });
+  expect(await calls(() => asked)).toBe(1);
+  expect((await asked).stdout.toString()).not.toMatch(/^D 2\./m);
 });
 
 it('a setting that failed makes no signature, and the client gets the agent’s error', async () => {

@@ -61,6 +61,8 @@ export class CarrierChannel implements AgentChannel {
     } catch (error) {
       const failure = toBridgeError(error, "can't reach the host's gpg-agent");
       this.#options.log(`answering in place of the host's gpg-agent: ${failure.message}`, 'warn');
+      // The next clients get the host's own word: what it does not let use any more is not answered in its place.
+      this.#options.table.set();
       this.#unavailable = unavailableChannel(failure);
       return this.#unavailable.send(block);
     }
