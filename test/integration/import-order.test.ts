@@ -68,7 +68,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
   'test-support': {
     packages: ['core', 'socket-server', 'vscode-shared'],
     parts: [
-      ['log-book', 'openpgp-keys', 'process', 'script', 'temp', 'wire'],
+      ['lock', 'log-book', 'openpgp-keys', 'process', 'script', 'tcp-relay', 'temp', 'wire'],
       ['native-server'],
       ['engine', 'gnupg-home', 'socket-pair'],
       ['cli'],
