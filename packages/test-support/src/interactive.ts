@@ -5,13 +5,16 @@ import { Terminal } from './terminal.ts';
 /** The terminal here as it is when no program uses it in a mode of its own. */
 const ORDINARY = /[^-]icanon.*[^-]echo /s;
 
+/** A prompt below the line that was entered: the one it was entered at may still be the last thing on the screen. */
+const PROMPT_AFTER_OUTPUT = /gpg-bridge shell .*\n[\s\S]*[#$>] *$/;
+
 /**
  * Uses a shell in a target as a person at a terminal does: its size, and that when it changes, keys that interrupt
  * and stop, and the exit status. `words` name the target on the command line.
  */
 export async function useShell(person: Person, words: string): Promise<void> {
   const terminal = await Terminal.of(person);
-  await terminal.enter(`gpg-bridge shell ${words}`, /[#$>] *$/);
+  await terminal.enter(`gpg-bridge shell ${words}`, PROMPT_AFTER_OUTPUT);
   await terminal.enter("PS1='there> '; echo size $(stty size)", /^size 50 150$/m);
   await terminal.resize(90, 30);
   // The change has a way to go, and nothing tells when it has arrived.
@@ -26,7 +29,7 @@ export async function useShell(person: Person, words: string): Promise<void> {
   await terminal.enter('fg', /\nsleep 1000$/);
   await terminal.press('C-c');
   await terminal.enter('echo ended: $?', /^ended: 130$/m);
-  await terminal.enter('exit 7', /[#$>] *$/);
+  await terminal.enter('exit 7', /^there> exit 7\n[\s\S]*[#$>] *$/m);
   const screen = await terminal.enter('echo status: $?; stty -a', /^status: 7$[\s\S]*echo/m);
   expect(screen).toMatch(ORDINARY);
 }

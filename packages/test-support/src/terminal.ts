@@ -29,7 +29,10 @@ export class Terminal {
     const dir = await tempDir();
     await writeScript(dir, 'gpg-bridge', `exec ${process.execPath} ${PROGRAM} "$@"`);
     const env = { ...person.env, PATH: `${dir}${delimiter}${person.env.PATH}`, PS1: '> ' };
-    return Terminal.start('bash --norc --noprofile -i', env);
+    const terminal = await Terminal.start('bash --norc --noprofile -i', env);
+    // What is typed before the prompt stands on the screen twice.
+    await terminal.shows(/[#$>] *$/);
+    return terminal;
   }
 
   /** Types a line, and resolves to the screen when it matches. */
