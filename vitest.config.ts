@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-// `unit` needs Node, git, gpg and openssh-client alone; `system` adds engines, sshd and VS Code.
+// `unit` needs Node, git, gpg and openssh-client alone; `system` adds engines and sshd, `vscode` VS Code.
 export default defineConfig({
   test: {
     projects: [
@@ -16,8 +16,21 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/system/**/*.test.ts'],
+          exclude: ['test/system/vscode/**'],
           globalSetup: ['packages/test-support/src/engine/global-setup.ts'],
           // Engines and editors are slow on a busy machine; images are built in a hook the first time.
+          testTimeout: 180_000,
+          hookTimeout: 600_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'vscode',
+          include: ['test/system/vscode/**/*.test.ts'],
+          // A browser and an editor's server need the processors for themselves: after the others, two at a time.
+          sequence: { groupOrder: 1 },
+          maxWorkers: 2,
           testTimeout: 180_000,
           hookTimeout: 600_000,
         },

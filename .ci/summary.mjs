@@ -1,24 +1,23 @@
 // Adds up the steps of `.ci/run`: for each NAME.status (its exit status), and NAME.json if it ran tests.
 // A test that did not run counts as failed, and so does a step that failed without a failed test.
+// Test files that were run again by themselves (NAME-again.json) count as they ended then, and are named.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 
 const dir = process.argv[2];
 let passed = 0;
 let failed = 0;
 
-for (const file of readdirSync(dir).filter((name) => name.endsWith('.status'))) {
-  const step = file.replace(/\.status$/, '');
-  const status = Number(readFileSync(join(dir, file), 'utf8'));
-  const report = join(dir, `${step}.json`);
+for (const step of steps()) {
+  const again = results(`${step}-again`);
   let failures = 0;
-  if (existsSync(report)) {
-    const tests = JSON.parse(readFileSync(report, 'utf8'));
-    const notRun = tests.numTotalTests - tests.numPassedTests - tests.numFailedTests;
-    if (notRun > 0) console.log(`${step}: ${notRun} tests did not run`);
-    passed += tests.numPassedTests;
-    failures = tests.numFailedTests + notRun;
+  for (const [name, tests] of new Map([...results(step), ...again])) {
+    passed += tests.passed;
+    failures += tests.failed + tests.notRun;
+    if (tests.notRun > 0) console.log(`${step}: ${tests.notRun} tests of ${name} did not run`);
+    if (again.has(name)) console.log(`${step}: ${name} failed, and was run again by itself`);
   }
+  const status = Number(readFileSync(join(dir, `${again.size > 0 ? `${step}-again` : step}.status`), 'utf8'));
   if (failures === 0 && status !== 0) {
     console.log(`${step}: failed with status ${status}`);
     failures = 1;
@@ -28,3 +27,30 @@ for (const file of readdirSync(dir).filter((name) => name.endsWith('.status'))) 
 
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 && passed > 0 ? 0 : 1;
+
+function steps() {
+  const names = readdirSync(dir).filter(
+    (name) => name.endsWith('.status') && !name.endsWith('-again.status'),
+  );
+  return names.map((name) => name.replace(/\.status$/, ''));
+}
+
+/** The counts of a step's report, for each file of tests; a report that knows no files is one. */
+function results(step) {
+  const path = join(dir, `${step}.json`);
+  if (!existsSync(path)) return new Map();
+  const report = JSON.parse(readFileSync(path, 'utf8'));
+  if (report.testResults)
+    return new Map(report.testResults.map((file) => [relative('.', file.name), ofFile(file)]));
+  const { numTotalTests, numPassedTests, numFailedTests } = report;
+  const notRun = numTotalTests - numPassedTests - numFailedTests;
+  return new Map([[step, { passed: numPassedTests, failed: numFailedTests, notRun }]]);
+}
+
+/** A file that failed before its tests were known counts as one test that failed. */
+function ofFile({ status, assertionResults }) {
+  const withStatus = (wanted) => assertionResults.filter((test) => test.status === wanted).length;
+  const [passed, failed] = [withStatus('passed'), withStatus('failed')];
+  const notRun = assertionResults.length - passed - failed;
+  return { passed, failed: failed + notRun === 0 && status !== 'passed' ? 1 : failed, notRun };
+}

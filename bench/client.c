@@ -10,8 +10,8 @@
  *   client sign PATH KEYGRIP N     N signatures, each on a connection of its own, as gpg makes them
  *   client get PATH BYTES          one answer of so many bytes (the trivial agent's GIVE)
  *   client put PATH BYTES          one inquiry block of so many bytes (its TAKE)
- *   client sessions PATH N         opens N sessions, one round trip on each, prints `open`, keeps them
- *                                  until standard input ends, and then again a round trip on each
+ *   client sessions PATH N         opens N sessions, a command on each, prints `open` once the first has its
+ *                                  answer, keeps them until standard input ends, and then reads every answer
  *   client busy PATH STREAMS N STUCK   N round trips on each of so many connections at once; with STUCK,
  *                                  beside one that asked for a flood and does not read
  *   client pipe N -- COMMAND…      N echoes of one line through a command's standard input and output
@@ -149,11 +149,17 @@ static void sessions(char **argv) {
   char last[4];
   for (long i = 0; i < count; i++) fds[i] = connect_to(argv[0], &retries);
   for (long i = 0; i < count; i++) read_answer(fds[i], last);
-  for (long i = 0; i < count; i++) ask(fds[i], COMMAND);
+  for (long i = 0; i < count; i++) write_all(fds[i], COMMAND, sizeof COMMAND - 1);
+  read_answer(fds[0], last);
   sample((now_us() - start) / 1e6);
   sample(retries);
   hold("open\n");
-  for (long i = 0; i < count; i++) ask(fds[i], COMMAND);
+  start = now_us();
+  for (long i = 0; i < count; i++) {
+    if (i > 0) read_answer(fds[i], last);
+    close(fds[i]);
+  }
+  sample((now_us() - start) / 1e6);
 }
 
 struct busy {
