@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { buffer, text } from 'node:stream/consumers';
 import type {
@@ -26,7 +25,8 @@ import { openContainer } from '../../packages/cli/src/engine/open-engine.ts';
 const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
 
 const WAYS = {
-  api: (real: ContainerEngine) => new ApiEngine(real.address.program, real.socketPath),
+  api: (real: ContainerEngine) =>
+    new ApiEngine(real.address.program, { kind: 'socket', path: real.socketPath }),
   command: (real: ContainerEngine) => new CommandEngine(real.address.program, { env: real.env }),
 } as const satisfies Record<string, (real: ContainerEngine) => Engine>;
 
@@ -256,25 +256,10 @@ requireSystem('docker')('finding the Docker engine', () => {
     const { DOCKER_HOST: host, ...others } = real.env;
     const env = { ...others, DOCKER_CONFIG: await tempDir() };
     await real.runOk(['context', 'create', 'mine', '--docker', `host=${host}`], { env });
-    const expected = { engine: { socketPath: real.socketPath } };
+    const expected = { engine: { address: { path: real.socketPath } } };
     expect(await opened({ ...env, DOCKER_CONTEXT: 'mine' })).toMatchObject(expected);
     await real.runOk(['context', 'use', 'mine'], { env: { ...env, DOCKER_HOST: '' } });
     expect(await opened(env)).toMatchObject(expected);
-  });
-
-  it('uses the command for an engine behind TCP', async () => {
-    const relay = createServer((client) => {
-      const upstream = connect(real.socketPath);
-      client.pipe(upstream).pipe(client);
-      for (const socket of [client, upstream]) socket.on('error', () => {});
-    });
-    relay.listen(0, '127.0.0.1');
-    await once(relay, 'listening');
-    onTestFinished(() => void relay.close());
-    const host = `tcp://127.0.0.1:${(relay.address() as AddressInfo).port}`;
-    const { engine, info } = await opened({ ...real.env, DOCKER_HOST: host });
-    expect(engine).toBeInstanceOf(CommandEngine);
-    expect(info).toMatchObject({ id: container.id });
   });
 
   it('uses the command when nothing answers at the socket, and reports what that says', async () => {
@@ -283,7 +268,7 @@ requireSystem('docker')('finding the Docker engine', () => {
     const byCommand = await opened(env).catch((error: unknown) => error);
     expect(byCommand).toMatchObject({ code: 'ENGINE_UNREACHABLE' });
     expect(byCommand).not.toMatchObject(noSocket);
-    const byApi = new ApiEngine('docker', env.DOCKER_HOST.replace('unix://', ''));
+    const byApi = new ApiEngine('docker', { kind: 'socket', path: env.DOCKER_HOST.replace('unix://', '') });
     await expect(byApi.inspectContainer(container.name)).rejects.toMatchObject(noSocket);
   });
 

@@ -39,6 +39,7 @@ const REQUIREMENTS = {
   expect: { programs: ['expect'] },
   tmux: { programs: ['tmux'] },
   socat: { programs: ['socat'] },
+  openssl: { programs: ['openssl'] },
   python: { programs: ['python3'] },
   perl: { programs: ['perl'] },
   native: { programs: [], other: () => whatNativeNeeds(OWN_ARCHITECTURE) },

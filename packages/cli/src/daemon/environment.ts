@@ -10,7 +10,8 @@ const PATHS = ['GNUPGHOME', 'KUBECONFIG', 'DOCKER_CONFIG', 'DOCKER_CERT_PATH'] a
 
 /**
  * The environment to start a daemon with. Relative paths in it are relative to the person's working directory.
- * A daemon speaks no TLS, so it starts without certificates; `restoreEnvironment` puts them back for what it runs.
+ * A daemon speaks TLS to engines alone, whose certificates are files of their own, so it starts without others;
+ * `restoreEnvironment` puts them back for what it runs.
  */
 export function daemonEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const { [CERTIFICATES]: certificates, ...rest } = env;

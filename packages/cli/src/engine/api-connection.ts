@@ -1,7 +1,7 @@
 import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { ViewSocket } from '@gpg-bridge/core/io/view-socket';
+import { type ApiAddress, connectorTo, describeAddress } from './api-address.ts';
 import type { EngineKind } from './engine.ts';
 
 /** What the engine answered to one request. */
@@ -23,11 +23,11 @@ const ANSWER_TIMEOUT_MS = 30_000;
 /** Descriptions of containers with a long configuration have some tens of KiB. */
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
 
-/** HTTP over an engine's local socket. One connection a request: nothing is held while a bridge is idle. */
+/** HTTP to an engine's API. One connection a request: nothing is held while a bridge is idle. */
 export class ApiConnection {
   constructor(
     readonly kind: EngineKind,
-    readonly socketPath: string,
+    readonly address: ApiAddress,
     private readonly answerTimeoutMs = ANSWER_TIMEOUT_MS,
   ) {}
 
@@ -74,8 +74,7 @@ export class ApiConnection {
     const { request } = await import('node:http'); // loaded late: `status`, and an `up` that finds its bridge, ask no engine
     const payload = body === undefined ? undefined : JSON.stringify(body);
     const options: RequestOptions = {
-      // An upgraded connection carries a bridge, so it is one that hands over views of what it reads.
-      createConnection: () => ViewSocket.to({ path: this.socketPath }),
+      createConnection: await connectorTo(this.address),
       method,
       path,
       headers: {
@@ -108,10 +107,10 @@ export class ApiConnection {
   private unreachable(error: NodeJS.ErrnoException): BridgeError {
     const fix =
       error.code === 'EACCES'
-        ? `Run as a user who may use ${this.socketPath}, for example as a member of its group.`
+        ? `Run as a user who may use ${describeAddress(this.address)}, for example as a member of its group.`
         : `Start ${this.kind}, or point ${HOST_VARIABLES[this.kind]} to where it is.`;
     return new BridgeError('ENGINE_UNREACHABLE', {
-      what: `${this.kind} can't be reached at ${this.socketPath}`,
+      what: `${this.kind} can't be reached at ${describeAddress(this.address)}`,
       why: REASONS[error.code ?? ''] ?? error.message,
       fix,
       cause: error,

@@ -30,7 +30,7 @@ async function oddEngine(
     server.closeAllConnections();
     server.close();
   });
-  return new ApiEngine('docker', socketPath, { answerTimeoutMs });
+  return new ApiEngine('docker', { kind: 'socket', path: socketPath }, { answerTimeoutMs });
 }
 
 /** Answers as an engine that runs a command and has its exit status from the given answers, in turn. */

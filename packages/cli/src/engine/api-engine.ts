@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ApiAddress } from './api-address.ts';
 import { ApiConnection, engineMessage, unexpectedAnswer } from './api-connection.ts';
 import { ApiExecStream } from './api-exec-stream.ts';
 import { checkContainerName, containerNotFound, containerNotRunning } from './container-errors.ts';
@@ -33,7 +34,7 @@ const EXIT_STATUS_DELAYS_MS = [0, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
 const TERMINAL_DELAYS_MS = [0, 5, 10, 20, 50, 100, 200, 400];
 
 /**
- * An engine reached over its local socket, without any process in between. Paths carry no API version:
+ * An engine reached over its API, without any process in between. Paths carry no API version:
  * what is used here has not changed since 1.24, and newer engines refuse versions that are too old.
  */
 export class ApiEngine implements Engine {
@@ -41,10 +42,10 @@ export class ApiEngine implements Engine {
 
   constructor(
     readonly kind: EngineKind,
-    readonly socketPath: string,
+    readonly address: ApiAddress,
     options: ApiEngineOptions = {},
   ) {
-    this.connection = new ApiConnection(kind, socketPath, options.answerTimeoutMs);
+    this.connection = new ApiConnection(kind, address, options.answerTimeoutMs);
   }
 
   async ping(): Promise<void> {
@@ -52,7 +53,7 @@ export class ApiEngine implements Engine {
     if (answer.status !== 200) throw unexpectedAnswer(this.kind, 'to be asked', answer);
   }
 
-  /** Its socket's path was settled once. */
+  /** Its address was settled once. */
   async checkAddress(): Promise<void> {}
 
   async readFile(container: string, path: string): Promise<Buffer | undefined> {

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { ApiAddress } from './api-address.ts';
 import { type DiscoveryOptions, discoverEndpoint } from './endpoint.ts';
 import type { EngineKind } from './engine.ts';
 
@@ -24,8 +25,9 @@ class Machine {
     return join(this.root, name);
   }
 
-  discover(kind: EngineKind, env: NodeJS.ProcessEnv = {}) {
+  discover(kind: EngineKind, env: NodeJS.ProcessEnv = {}, platform: NodeJS.Platform = 'linux') {
     const options: DiscoveryOptions = {
+      platform,
       env: { XDG_RUNTIME_DIR: this.path('run'), ...env },
       home: this.root,
       systemSockets: { docker: this.path('system-docker.sock'), podman: this.path('system-podman.sock') },
@@ -40,6 +42,12 @@ class Machine {
     await new Promise<void>((resolve) => server.listen(path, resolve));
     onTestFinished(() => new Promise<void>((resolve) => server.close(() => resolve())));
     return path;
+  }
+
+  /** Certificates whose content is their name. */
+  async addCertificates(directory: string, names: readonly string[]): Promise<void> {
+    await mkdir(directory, { recursive: true });
+    for (const name of names) await writeFile(join(directory, `${name}.pem`), name);
   }
 
   async setCurrentContext(name: string, configDir = this.configDir): Promise<void> {
@@ -63,19 +71,74 @@ describe('discoverEndpoint for docker', () => {
     await machine.addContext('work', contextAt('unix:///work.sock'));
     expect(
       await machine.discover('docker', { DOCKER_HOST: 'unix:///my.sock', DOCKER_CONTEXT: 'work' }),
-    ).toMatchObject({ way: 'api', socketPath: '/my.sock' });
+    ).toMatchObject({ way: 'api', api: { path: '/my.sock' } });
   });
 
-  it.each(['tcp://10.0.0.1:2376', 'ssh://me@there', 'npipe:////./pipe/docker_engine', 'unix://relative'])(
-    'leaves DOCKER_HOST=%s to the command',
-    async (host) => {
-      const machine = await Machine.create();
-      await machine.listen('system-docker.sock');
-      expect(await machine.discover('docker', { DOCKER_HOST: host })).toMatchObject({
-        way: 'command',
-      });
-    },
-  );
+  it.each<[string, ApiAddress]>([
+    ['tcp://10.0.0.1', { kind: 'tcp', host: '10.0.0.1', port: 2375 }],
+    ['tcp://build.example:1234/', { kind: 'tcp', host: 'build.example', port: 1234 }],
+    ['tcp://[::1]:1234', { kind: 'tcp', host: '::1', port: 1234 }],
+    ['npipe:////./pipe/docker_engine', { kind: 'pipe', path: '\\\\.\\pipe\\docker_engine' }],
+  ])('speaks to DOCKER_HOST=%s itself', async (host, api) => {
+    const machine = await Machine.create();
+    const found = await machine.discover('docker', { DOCKER_HOST: host });
+    expect(found).toEqual({ way: 'api', api, address: host, pins: {} });
+  });
+
+  it('takes certificates from where the docker command has them', async () => {
+    const machine = await Machine.create();
+    await machine.addCertificates(machine.configDir, ['ca', 'cert', 'key']);
+    await machine.addCertificates(machine.path('certificates'), ['ca']);
+    const found = (env: NodeJS.ProcessEnv) =>
+      machine.discover('docker', { DOCKER_HOST: 'tcp://far', ...env });
+    const [ca, cert, key] = ['ca', 'cert', 'key'].map((name) => Buffer.from(name));
+    expect(await found({})).toMatchObject({ api: { port: 2375 } });
+    expect(await found({ DOCKER_TLS_VERIFY: '1' })).toMatchObject({
+      api: { port: 2376, tls: { ca, cert, key, verify: true } },
+    });
+    expect(await found({ DOCKER_TLS: '1' })).toMatchObject({ api: { tls: { verify: false } } });
+    const elsewhere = { DOCKER_TLS_VERIFY: '1', DOCKER_CERT_PATH: machine.path('certificates') };
+    expect(await found(elsewhere)).toMatchObject({ api: { tls: { ca, verify: true } } });
+    const none = { DOCKER_TLS_VERIFY: '1', DOCKER_CERT_PATH: machine.path('nowhere') };
+    expect(await found(none)).toMatchObject({ api: { port: 2376, tls: { verify: true } } });
+  });
+
+  it('takes the certificates of a context, and its word on who need not be checked', async () => {
+    const machine = await Machine.create();
+    const digest = createHash('sha256').update('far').digest('hex');
+    await machine.addContext('far', contextAt('tcp://far:1'));
+    const found = () => machine.discover('docker', { DOCKER_CONTEXT: 'far', DOCKER_TLS_VERIFY: '1' });
+    expect((await found()) as object).toMatchObject({ api: { kind: 'tcp', host: 'far', port: 1 } });
+    expect(await found()).not.toHaveProperty('api.tls');
+    await machine.addCertificates(join(machine.configDir, 'contexts/tls', digest, 'docker'), ['ca']);
+    expect(await found()).toMatchObject({ api: { tls: { ca: Buffer.from('ca'), verify: true } } });
+    const unchecked = { Endpoints: { docker: { Host: 'tcp://far:1', SkipTLSVerify: true } } };
+    await machine.addContext('far', unchecked);
+    expect(await found()).toMatchObject({ api: { tls: { verify: false } } });
+  });
+
+  it("takes the engine's pipe on Windows where nothing is said", async () => {
+    const machine = await Machine.create();
+    expect(await machine.discover('docker', {}, 'win32')).toMatchObject({
+      way: 'api',
+      api: { kind: 'pipe', path: '\\\\.\\pipe\\docker_engine' },
+    });
+  });
+
+  it.each([
+    'ssh://me@there',
+    'unix://relative',
+    'tcp://far:99999',
+    'tcp://far/path',
+    'tcp://me@far',
+    'npipe://nowhere',
+  ])('leaves DOCKER_HOST=%s to the command', async (host) => {
+    const machine = await Machine.create();
+    await machine.listen('system-docker.sock');
+    expect(await machine.discover('docker', { DOCKER_HOST: host })).toMatchObject({
+      way: 'command',
+    });
+  });
 
   it('takes DOCKER_CONTEXT before the current context', async () => {
     const machine = await Machine.create();
@@ -83,9 +146,9 @@ describe('discoverEndpoint for docker', () => {
     await machine.addContext('home', contextAt('unix:///home.sock'));
     await machine.addContext('work', contextAt('unix:///work.sock'));
     expect(await machine.discover('docker', { DOCKER_CONTEXT: 'work' })).toMatchObject({
-      socketPath: '/work.sock',
+      api: { path: '/work.sock' },
     });
-    expect(await machine.discover('docker')).toMatchObject({ socketPath: '/home.sock' });
+    expect(await machine.discover('docker')).toMatchObject({ api: { path: '/home.sock' } });
   });
 
   it('looks for contexts in DOCKER_CONFIG', async () => {
@@ -103,13 +166,19 @@ describe('discoverEndpoint for docker', () => {
     await machine.setCurrentContext('default');
     await machine.listen('run/docker.sock');
     const socketPath = await machine.listen('system-docker.sock');
-    expect(await machine.discover('docker')).toMatchObject({ way: 'api', socketPath });
+    expect(await machine.discover('docker')).toMatchObject({
+      way: 'api',
+      api: { kind: 'socket', path: socketPath },
+    });
   });
 
   it('takes the rootless socket when there is no system socket', async () => {
     const machine = await Machine.create();
     const socketPath = await machine.listen('run/docker.sock');
-    expect(await machine.discover('docker')).toMatchObject({ way: 'api', socketPath });
+    expect(await machine.discover('docker')).toMatchObject({
+      way: 'api',
+      api: { kind: 'socket', path: socketPath },
+    });
   });
 
   it('leaves everything to the command when no socket is there', async () => {
@@ -153,7 +222,7 @@ describe('discoverEndpoint for docker', () => {
     const rootless = await machine.listen('run/docker.sock');
     // For root every socket may be used.
     const expected = process.getuid?.() === 0 ? closed : rootless;
-    expect(await machine.discover('docker')).toMatchObject({ socketPath: expected });
+    expect(await machine.discover('docker')).toMatchObject({ api: { path: expected } });
   });
 });
 
@@ -162,7 +231,7 @@ describe('discoverEndpoint for podman', () => {
     const machine = await Machine.create();
     await machine.listen('run/podman/podman.sock');
     expect(await machine.discover('podman', { CONTAINER_HOST: 'unix:///p.sock' })).toMatchObject({
-      socketPath: '/p.sock',
+      api: { path: '/p.sock' },
     });
     expect(await machine.discover('podman', { CONTAINER_HOST: 'ssh://core@there/run/p.sock' })).toMatchObject(
       {
@@ -175,9 +244,9 @@ describe('discoverEndpoint for podman', () => {
     const machine = await Machine.create();
     expect(await machine.discover('podman')).toMatchObject({ way: 'command' });
     const system = await machine.listen('system-podman.sock');
-    expect(await machine.discover('podman')).toMatchObject({ socketPath: system });
+    expect(await machine.discover('podman')).toMatchObject({ api: { path: system } });
     const rootless = await machine.listen('run/podman/podman.sock');
-    expect(await machine.discover('podman')).toMatchObject({ socketPath: rootless });
+    expect(await machine.discover('podman')).toMatchObject({ api: { path: rootless } });
   });
 
   it('takes the connection that CONTAINER_CONNECTION names, and is held to it', async () => {
@@ -195,7 +264,7 @@ describe('discoverEndpoint for podman', () => {
       address: 'ssh://core@there:22/run/podman.sock',
       pins: { CONTAINER_CONNECTION: 'there' },
     });
-    expect(await named('near')).toMatchObject({ way: 'api', socketPath: '/run/near.sock' });
+    expect(await named('near')).toMatchObject({ way: 'api', api: { path: '/run/near.sock' } });
     await expect(named('gone')).rejects.toMatchObject({
       code: 'ENGINE_UNREACHABLE',
       why: 'podman knows no connection of this name',

@@ -2,10 +2,11 @@ import { accessSync, constants, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { type ApiAddress, parseApiAddress, readCertificates, type TlsMaterial } from './api-address.ts';
 import type { EngineKind } from './engine.ts';
 
-/** How an engine is reached: over the local socket of its API, or through its own command. */
-export type Endpoint = ({ way: 'api'; socketPath: string } | { way: 'command' }) & {
+/** How an engine is reached: over its API, or through its own command. */
+export type Endpoint = ({ way: 'api'; api: ApiAddress } | { way: 'command' }) & {
   /** Where the engine is: one address for every way of naming it. */
   address: string;
   /** Variables that hold the command to this engine, whatever its configuration says later. */
@@ -26,6 +27,9 @@ const SYSTEM_SOCKETS: Record<EngineKind, string> = {
   podman: '/run/podman/podman.sock',
 };
 
+/** Where Docker's own engine listens on Windows. */
+const WINDOWS_PIPE = 'npipe:////./pipe/docker_engine';
+
 /** The name of Docker's built-in context, which is kept in no file. */
 const DEFAULT_CONTEXT = 'default';
 
@@ -37,8 +41,8 @@ interface Surroundings {
 }
 
 /**
- * Finds an engine as its own command would. Only a local Unix socket is spoken to directly; TLS, ssh and
- * Windows pipes, which have no half-close, are left to the command.
+ * Finds an engine as its own command would. Unix sockets, TCP with and without TLS and Windows pipes are spoken to
+ * directly; ssh is left to the command.
  */
 export function discoverEndpoint(kind: EngineKind, options: DiscoveryOptions = {}): Promise<Endpoint> {
   const surroundings: Surroundings = {
@@ -51,14 +55,17 @@ export function discoverEndpoint(kind: EngineKind, options: DiscoveryOptions = {
 }
 
 /** The order is the docker command's: DOCKER_HOST, DOCKER_CONTEXT, the current context, the default. */
-async function discoverDocker({ env, home, systemSocket }: Surroundings): Promise<Endpoint> {
-  if (env.DOCKER_HOST) return endpointOf(env.DOCKER_HOST, {});
+async function discoverDocker({ env, home, systemSocket, platform }: Surroundings): Promise<Endpoint> {
   const configDir = env.DOCKER_CONFIG || join(home, '.docker');
+  if (env.DOCKER_HOST) return endpointOf(env.DOCKER_HOST, {}, () => certificatesOf(env, configDir));
   const context = env.DOCKER_CONTEXT || currentContext(configDir);
   if (context && context !== DEFAULT_CONTEXT) {
-    return endpointOf(await contextHost(configDir, context), { DOCKER_CONTEXT: context });
+    const { host, tls } = await contextEndpoint(configDir, context);
+    return endpointOf(host, { DOCKER_CONTEXT: context }, tls);
   }
   const pins = { DOCKER_CONTEXT: DEFAULT_CONTEXT };
+  // Whether a pipe is there can't be asked without taking the place of a client.
+  if (platform === 'win32') return endpointOf(WINDOWS_PIPE, pins);
   return firstUsable([systemSocket, inRuntimeDir(env, 'docker.sock')], pins);
 }
 
@@ -75,16 +82,28 @@ async function discoverPodman({ env, systemSocket, platform }: Surroundings): Pr
   return firstUsable([inRuntimeDir(env, 'podman/podman.sock'), systemSocket], {});
 }
 
-function endpointOf(host: string, pins: NodeJS.ProcessEnv): Endpoint {
-  const unix = /^unix:\/\/(\/.*)$/.exec(host);
+function endpointOf(
+  host: string,
+  pins: NodeJS.ProcessEnv,
+  certificates: () => TlsMaterial | undefined = () => undefined,
+): Endpoint {
+  // Only TCP has use for certificates.
+  const api = parseApiAddress(host, host.startsWith('tcp:') ? certificates() : undefined);
   const address = { address: host, pins };
-  return unix ? { way: 'api', socketPath: unix[1]!, ...address } : { way: 'command', ...address };
+  return api ? { way: 'api', api, ...address } : { way: 'command', ...address };
+}
+
+/** The certificates that go with DOCKER_HOST, as the docker command has it; undefined for a plain connection. */
+function certificatesOf(env: NodeJS.ProcessEnv, configDir: string): TlsMaterial | undefined {
+  const verify = Boolean(env.DOCKER_TLS_VERIFY);
+  if (!verify && !env.DOCKER_TLS) return undefined;
+  return readCertificates(env.DOCKER_CERT_PATH || configDir, verify) ?? { verify };
 }
 
 function firstUsable(candidates: readonly (string | undefined)[], pins: NodeJS.ProcessEnv): Endpoint {
   for (const socketPath of candidates) {
     if (socketPath && isUsable(socketPath)) {
-      return { way: 'api', socketPath, address: `unix://${socketPath}`, pins };
+      return { way: 'api', api: { kind: 'socket', path: socketPath }, address: `unix://${socketPath}`, pins };
     }
   }
   return { way: 'command', address: 'default', pins };
@@ -115,8 +134,11 @@ function currentContext(configDir: string): string | undefined {
   return typeof name === 'string' ? name : undefined;
 }
 
-/** A context is kept in a directory named by the SHA-256 of its name. */
-async function contextHost(configDir: string, context: string): Promise<string> {
+/** A context is kept in a directory named by the SHA-256 of its name, its certificates in another one. */
+async function contextEndpoint(
+  configDir: string,
+  context: string,
+): Promise<{ host: string; tls: () => TlsMaterial | undefined }> {
   // Loaded late: it takes long, and only those who use contexts need it.
   const { createHash } = await import('node:crypto');
   const digest = createHash('sha256').update(context).digest('hex');
@@ -127,9 +149,17 @@ async function contextHost(configDir: string, context: string): Promise<string> 
   } catch (cause) {
     throw contextError(`docker context ${JSON.stringify(context)} not found`, `there is no ${path}`, cause);
   }
-  const meta = parseObject(text, path) as { Endpoints?: { docker?: { Host?: unknown } } };
-  const host = meta.Endpoints?.docker?.Host;
-  if (typeof host === 'string' && host) return host;
+  const meta = parseObject(text, path) as {
+    Endpoints?: { docker?: { Host?: unknown; SkipTLSVerify?: unknown } };
+  };
+  const { Host: host, SkipTLSVerify: isUnchecked } = meta.Endpoints?.docker ?? {};
+  if (typeof host === 'string' && host) {
+    const directory = join(configDir, 'contexts', 'tls', digest, 'docker');
+    const tls = () =>
+      readCertificates(directory, isUnchecked !== true) ??
+      (isUnchecked === true ? { verify: false } : undefined);
+    return { host, tls };
+  }
   throw contextError(
     `docker context ${JSON.stringify(context)} is of no use`,
     `${path} names no docker host`,

@@ -25,11 +25,13 @@ export async function openContainer(
 ): Promise<OpenedContainer> {
   const endpoint = await discoverEndpoint(kind, options);
   const { address, pins } = endpoint;
+  let apiError: unknown;
   if (endpoint.way === 'api') {
-    const engine = new ApiEngine(kind, endpoint.socketPath);
+    const engine = new ApiEngine(kind, endpoint.api);
     try {
       return { engine, info: await engine.inspectContainer(nameOrId), address };
     } catch (error) {
+      apiError = error;
       // An engine that answers at all is the right one, whatever it says of the container.
       if (!isUnreachable(error) && (await answers(engine)))
         throw await withLikeName(error, engine, kind, nameOrId);
@@ -42,8 +44,14 @@ export async function openContainer(
   try {
     return { engine, info: await engine.inspectContainer(nameOrId), address };
   } catch (error) {
+    // Where there is no command, why the API was of no use is what helps.
+    if (apiError !== undefined && isMissingCommand(error)) throw apiError;
     throw await withLikeName(error, engine, kind, nameOrId);
   }
+}
+
+function isMissingCommand(error: unknown): boolean {
+  return isUnreachable(error) && ((error as BridgeError).cause as NodeJS.ErrnoException)?.code === 'ENOENT';
 }
 
 /** For a name that no container has, the one that may be meant. */

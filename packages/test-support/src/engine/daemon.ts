@@ -21,6 +21,8 @@ export class Daemon {
   private constructor(
     private readonly child: ChildProcess,
     private readonly closed: Promise<unknown>,
+    /** The line that said that it can be used. */
+    readonly readyLine: string,
   ) {}
 
   /** Starts it and waits until it logs that it is ready. */
@@ -31,19 +33,19 @@ export class Daemon {
     });
     const closed = once(child, 'close');
     const lines: string[] = [];
-    await new Promise<void>((resolve, reject) => {
+    const readyLine = await new Promise<string>((resolve, reject) => {
       child.once('error', reject);
       createInterface(child.stderr).on('line', (line) => {
         lines.push(line);
         if (lines.length > KEPT_LOG_LINES) lines.shift();
-        if (options.ready.test(line)) resolve();
+        if (options.ready.test(line)) resolve(line);
       });
       closed.then(
         ([status]) => reject(new Error(`${options.command} ended with ${status}:\n${lines.join('\n')}`)),
         reject,
       );
     });
-    return new Daemon(child, closed);
+    return new Daemon(child, closed, readyLine);
   }
 
   /** Its process id. */

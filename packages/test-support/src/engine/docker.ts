@@ -6,25 +6,32 @@ import { Daemon } from './daemon.ts';
 import { importerFor } from './import-image.ts';
 import { cgroupOf, killProcessesOf, overlayWorks, removeCgroup, unmountBelow } from './kernel.ts';
 
+/** How an engine is started. */
+export interface DockerOptions {
+  /** A directory of certificates (`ca.pem`, `server-cert.pem`, `server-key.pem`): it listens on TCP too, with TLS. */
+  certificates?: string;
+}
+
 /** A Docker engine of a test's own, with nothing in it. `stop()` removes everything that came of it. */
 export class DockerEngine extends ContainerEngine {
   private constructor(
     address: EngineAddress,
     private readonly dir: string,
     private daemon: Daemon,
+    private readonly options: DockerOptions,
   ) {
     super(address, importerFor(address));
   }
 
   /** Starts one; needs root. */
-  static async start(): Promise<DockerEngine> {
+  static async start(options: DockerOptions = {}): Promise<DockerEngine> {
     const dir = await makeTempDir();
     const socketPath = join(dir, 'docker.sock');
     const { DOCKER_CONTEXT: _context, ...inherited } = process.env;
     const env = { ...inherited, DOCKER_HOST: `unix://${socketPath}`, DOCKER_CONFIG: join(dir, 'config') };
     try {
-      const daemon = await startDaemon(dir, socketPath);
-      return new DockerEngine({ program: 'docker', env, socketPath, runArgs: [] }, dir, daemon);
+      const daemon = await startDaemon(dir, socketPath, options);
+      return new DockerEngine({ program: 'docker', env, socketPath, runArgs: [] }, dir, daemon, options);
     } catch (error) {
       await rm(dir, { recursive: true, force: true });
       throw error;
@@ -36,11 +43,16 @@ export class DockerEngine extends ContainerEngine {
     return this.daemon.pid;
   }
 
+  /** The port that it listens on with TLS. */
+  get tlsPort(): number {
+    return Number(LISTENS_ON_TCP.exec(this.daemon.readyLine)?.[1]);
+  }
+
   /** Starts the engine's process again after it was ended or killed, with what it had. */
   async startDaemon(): Promise<void> {
     // The containerd that it started ends with it, and is taken for a living one until somebody has reaped it.
     await rm(join(this.dir, 'exec/containerd/containerd.pid'), { force: true });
-    this.daemon = await startDaemon(this.dir, this.socketPath);
+    this.daemon = await startDaemon(this.dir, this.socketPath, this.options);
   }
 
   /** Ends the engine's process alone, as a machine that shuts down does: containers stop, files stay. */
@@ -63,7 +75,22 @@ export class DockerEngine extends ContainerEngine {
   }
 }
 
-async function startDaemon(dir: string, socketPath: string): Promise<Daemon> {
+const LISTENS_ON_TCP = /API listen on 127\.0\.0\.1:(\d+)/;
+
+async function startDaemon(
+  dir: string,
+  socketPath: string,
+  { certificates }: DockerOptions,
+): Promise<Daemon> {
+  const overTls = certificates
+    ? [
+        '--host=tcp://127.0.0.1:0',
+        '--tlsverify',
+        `--tlscacert=${join(certificates, 'ca.pem')}`,
+        `--tlscert=${join(certificates, 'server-cert.pem')}`,
+        `--tlskey=${join(certificates, 'server-key.pem')}`,
+      ]
+    : [];
   return Daemon.start({
     command: 'dockerd',
     args: [
@@ -76,7 +103,8 @@ async function startDaemon(dir: string, socketPath: string): Promise<Daemon> {
       `--exec-root=${join(dir, 'exec')}`,
       `--pidfile=${join(dir, 'pid')}`,
       `--host=unix://${socketPath}`,
+      ...overTls,
     ],
-    ready: /API listen on/,
+    ready: certificates ? LISTENS_ON_TCP : /API listen on/,
   });
 }
