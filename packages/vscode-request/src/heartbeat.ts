@@ -12,15 +12,25 @@ export interface HeartbeatOptions {
 
 /** VS Code queues pings while the connection is down, and delivers all of them later, so their number is bounded. */
 const MOST_UNANSWERED = 8;
+/** A ping is overdue after this part of the time in which it has to be answered. */
+const OVERDUE_PART = 1 / 5;
 
 /** Tells whether the host's end of the carrier is alive. */
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
   readonly #waiting = new Set<() => void>();
   #unanswered = 0;
+  /** When the host began to owe an answer, on the clock that nobody sets. */
+  #owingSince: number | undefined;
 
   constructor(options: HeartbeatOptions) {
     this.#options = options;
+  }
+
+  /** Whether a ping has been without an answer for longer than a working line takes. */
+  get isOverdue(): boolean {
+    if (this.#owingSince === undefined) return false;
+    return performance.now() - this.#owingSince > this.#options.deadlineMs * OVERDUE_PART;
   }
 
   /** Whether the host answers within the deadline; the answer to an earlier ping counts, too. */
@@ -66,16 +76,23 @@ export class Heartbeat {
   #ping(refused: () => void): void {
     if (this.#unanswered >= MOST_UNANSWERED) return;
     this.#unanswered++;
+    this.#owingSince ??= performance.now();
     this.#options.ping().then(
       () => {
-        this.#unanswered--;
+        this.#heard();
         for (const answered of [...this.#waiting]) answered();
       },
       () => {
-        this.#unanswered--;
+        this.#heard();
         refused();
       },
     );
+  }
+
+  /** Something came back; what was sent since then is owed from now on. */
+  #heard(): void {
+    this.#unanswered--;
+    this.#owingSince = this.#unanswered > 0 ? performance.now() : undefined;
   }
 }
 

@@ -66,6 +66,11 @@ export class Ownership {
     });
   }
 
+  /** Whether the host owes the answer to a ping for longer than a working line takes. */
+  get isOverdue(): boolean {
+    return this.#heartbeat.isOverdue;
+  }
+
   /** Runs until `stop`; rejects if the gpg socket can't be taken. */
   run(): Promise<void> {
     this.#running ??= this.#run(this.#stop.signal).finally(() => this.#options.onRole({ is: 'out' }));

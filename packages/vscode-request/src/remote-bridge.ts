@@ -257,6 +257,7 @@ export class RemoteBridge {
           takeover,
           carrierTimeoutMs: CARRIER_TIMEOUT_MS,
           onSessionsChanged: (sessions) => this.#updateOwn({ sessions }),
+          isOverdue: () => this.#ownership?.isOverdue ?? false,
         },
         {
           commandExecutor: this.#reportingExecutor(),
