@@ -40,7 +40,11 @@ const lineEnd = (bytes) => (bytes.includes(10) ? bytes.indexOf(10) + 1 : undefin
 const source = (bytes) => {
   const end = lineEnd(bytes);
   const [text, settings] = bytes.toString('latin1', 0, end ?? 0).split(' ').map(Number);
-  return end === undefined ? undefined : end + text + settings;
+  if (end === undefined) return undefined;
+  if (settings !== undefined) return end + text + settings;
+  // The native program: so many blocks, and a line of settings.
+  const lf = bytes.indexOf(10, end + 1024 * text);
+  return lf < 0 ? undefined : lf + 1;
 };
 const ended = (id) => {
   const session = sessions.get(id);

@@ -4,6 +4,7 @@ import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { ofKernel, type SocketIdentity, sameIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import { AnswersAhead } from '@gpg-bridge/core/host/answers-ahead';
+import { BindAnswers } from '@gpg-bridge/core/host/bind-answers';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { type TargetUse, unrecordedUse } from '@gpg-bridge/core/host/key-use-attempt';
 import { learnUsual } from '@gpg-bridge/core/host/learn-usual';
@@ -18,6 +19,7 @@ import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
 import { type SocketSetup, serveSockets } from '@gpg-bridge/core/remote/serve-sockets';
 import { WireOperations } from '@gpg-bridge/core/remote/wire-operations';
 import { SOCKET_TYPES, type SocketType } from '@gpg-bridge/core/socket-type';
+import { bindFields } from '@gpg-bridge/core/ssh/told-binds';
 import { printable } from '@gpg-bridge/core/text/escape';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
@@ -329,7 +331,17 @@ async function serveTarget(
       ahead,
       connections: new ConnectionLimit(),
     };
-    const sshService = ssh && { ...shared, agent: ssh, connections: new ConnectionLimit(), keys: sshKeys };
+    const binds =
+      parts.ahead === false
+        ? undefined
+        : new BindAnswers((answerType) => muxer.sendTable('ssh-agent', bindFields(answerType)));
+    const sshService = ssh && {
+      ...shared,
+      agent: ssh,
+      binds,
+      connections: new ConnectionLimit(),
+      keys: sshKeys,
+    };
     muxer.on('stream', (stream, socketType) => {
       if (socketType === 'gpg-agent' && gpgService) serveGpgStream(stream, gpgService);
       else if (socketType === 'ssh-agent' && sshService) serveSshStream(stream, sshService);
@@ -339,6 +351,7 @@ async function serveTarget(
     clearTimeout(late);
     // Before there are sockets, so that the first client is served as all others are.
     await ahead?.learn();
+    binds?.learn(ssh?.bindAnswer);
     const setup: SocketSetup = {
       gpg: gpg !== undefined,
       ssh: ssh !== undefined,
@@ -385,7 +398,7 @@ function answersAhead(muxer: HostMuxer, gpg: HostGpgAgent, narrowed: boolean, lo
   const answers: AnswersAhead = new AnswersAhead({
     log,
     narrowed,
-    onChange: () => muxer.sendTable(tableFields(answers.table)),
+    onChange: () => muxer.sendTable('gpg-agent', tableFields(answers.table)),
   });
   return { answers, learn: () => learnUsual(gpg, answers, log) };
 }

@@ -1,4 +1,5 @@
 import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import type { BindAnswers } from '@gpg-bridge/core/host/bind-answers';
 import { KeyUseAttempt, type TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import type { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
@@ -18,6 +19,8 @@ import { SessionTrace } from './session-trace.ts';
 export interface SshService {
   agent: HostSshAgent;
   connections: ConnectionLimit;
+  /** What the target answers ahead; absent: nothing. */
+  binds?: BindAnswers | undefined;
   /** The only keys that are offered; all if not given. */
   keys: readonly string[] | undefined;
   use: TargetUse;
@@ -38,6 +41,7 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
   const { agent, journal, log } = service;
   try {
     const socket = await agent.open();
+    service.binds?.learn(agent.bindAnswer);
     if (!stream.open) {
       socket.destroy();
       leave();
@@ -54,6 +58,10 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
       },
       attemptSign: (operation) => signAttempt(operation, stream.id, service),
       later: (passed) => outlets && pass(passed, outlets),
+      onDiffering(told) {
+        service.binds?.differed(told);
+        log("the ssh-agent's answer to a session-bind changed: its client gets no signature", 'warn');
+      },
     });
     journal.begin(filter);
     pipeSocket(stream, socket, {
@@ -63,6 +71,7 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
       },
       fromStream(bytes, out) {
         trace.count('toHost', bytes);
+        for (const note of stream.takeNotes() ?? []) filter.told(note);
         pass(filter.fromClient(bytes), out);
         return true;
       },

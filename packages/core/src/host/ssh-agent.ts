@@ -33,10 +33,16 @@ export class HostSshAgent {
   /** One for all connections: a key of its own for every bridge. */
   readonly #bindMessage = sessionBindMessage();
   #hangsUpOnBind = false;
+  #bindAnswer: number | undefined;
 
   constructor(options: HostSshAgentOptions = {}) {
     this.#options = options;
     this.#log = options.log ?? noLog;
+  }
+
+  /** The type of the agent's last answer to the bridge's own bind, if it was nothing but its type. */
+  get bindAnswer(): number | undefined {
+    return this.#bindAnswer;
   }
 
   /** Where the agent is. */
@@ -82,6 +88,7 @@ export class HostSshAgent {
     const { socket } = await this.connect();
     if (this.#hangsUpOnBind) return socket;
     const answer = await askSshAgent(socket, this.#bindMessage).catch(() => undefined);
+    this.#bindAnswer = answer?.contents.length === 0 ? answer.type : undefined;
     if (answer) return socket;
     socket.destroy();
     this.#hangsUpOnBind = true;

@@ -37,7 +37,7 @@ export const FRAME = {
   RESULT: 12,
   /** Target to host: the path of this type's socket does not lead to it any more. */
   CHANGED: 13,
-  /** Host to target: what the target answers ahead, and with what; stream 0. */
+  /** Host to target: what the target answers ahead, and with what; the stream field is the socket type's number. */
   TABLE: 14,
   /** Target to host: which of the stream's next commands it has answered, by entries of the table. */
   TOLD: 15,

@@ -1,5 +1,5 @@
 import { BridgeError } from '../errors.ts';
-import { SOCKET_TYPES } from '../socket-type.ts';
+import { SOCKET_TYPES, type SocketType } from '../socket-type.ts';
 import { printable } from '../text/escape.ts';
 import { decodeFields, encodeFields } from './fields.ts';
 import { FRAME, GREETED, MAX_DATA, PROTOCOL_VERSION } from './frame.ts';
@@ -84,9 +84,10 @@ export class HostMuxer extends Muxer {
     }
   }
 
-  /** Sends what the target answers ahead from now on; nothing at all with an empty list. */
-  sendTable(fields: readonly (string | Buffer)[]): void {
-    if (!this.closed) this.outbox.add(FRAME.TABLE, 0, encodeFields(fields));
+  /** Sends what the target answers ahead from now on, to clients of this type; nothing at all with an empty list. */
+  sendTable(socketType: SocketType, fields: readonly (string | Buffer)[]): void {
+    if (this.closed) return;
+    this.outbox.add(FRAME.TABLE, SOCKET_TYPES.indexOf(socketType), encodeFields(fields));
   }
 
   override get isWaiting(): boolean {

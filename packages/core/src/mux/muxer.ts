@@ -49,8 +49,8 @@ export interface MuxerEvents {
   changed: [socketType: string];
   /** Target: an operation, and how to answer it. */
   call: [fields: Buffer[], answer: (fields: readonly (string | Buffer)[]) => void];
-  /** Target: what it answers ahead from now on. */
-  table: [fields: Buffer[]];
+  /** Target: what it answers ahead from now on, to clients of this socket type. */
+  table: [fields: Buffer[], socketType: string | undefined];
   /** Target: bytes for the stdin of the next program. */
   input: [bytes: Buffer];
   /** Target: a stream has ended, and another one fits. */

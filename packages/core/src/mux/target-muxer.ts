@@ -1,5 +1,5 @@
 import { BridgeError } from '../errors.ts';
-import type { SocketType } from '../socket-type.ts';
+import { SOCKET_TYPES, type SocketType } from '../socket-type.ts';
 import { decodeFields, encodeFields } from './fields.ts';
 import { FRAME, GREETED, MAX_PAYLOAD, PROTOCOL_VERSION } from './frame.ts';
 import { Muxer } from './muxer.ts';
@@ -74,7 +74,8 @@ export class TargetMuxer extends Muxer {
   protected override onFrame(type: number, id: number, payload: Buffer): void {
     // Copies: what is done with either takes longer than the carrier's buffer stays as it is.
     if (type === FRAME.TURN) this.streams.get(id)?.noted(payload);
-    else if (type === FRAME.TABLE) this.emit('table', decodeFields(Buffer.from(payload)) ?? []);
+    else if (type === FRAME.TABLE)
+      this.emit('table', decodeFields(Buffer.from(payload)) ?? [], SOCKET_TYPES[id]);
     else if (type === FRAME.PUBKEY) this.emit('input', Buffer.from(payload));
     else {
       this.#calls++;

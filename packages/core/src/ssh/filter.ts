@@ -5,10 +5,12 @@ import {
   FAILURE_MESSAGE,
   LIST_MESSAGE,
   MAX_MESSAGE,
+  SESSION_BIND,
   SSH_AGENT,
   type SshMessage,
   SshMessageReader,
 } from './messages.ts';
+import { ToldBinds } from './told-binds.ts';
 
 /** One thing a client asked of the ssh-agent, for the log. */
 export interface SshOperation {
@@ -44,6 +46,8 @@ export interface SshAgentFilterOptions {
   later?: ((passed: Passed) => void) | undefined;
   /** Fingerprints (`SHA256:…`) or comments of the only keys to list and to sign with; all if not given. */
   keys?: readonly string[] | undefined;
+  /** Called when the agent's answer to a bind is not what its client was told: nothing is signed here any more. */
+  onDiffering?: ((toldType: number) => void) | undefined;
   onOperation?: ((operation: SshOperation) => void) | undefined;
   now?: () => number;
 }
@@ -54,9 +58,14 @@ export interface Passed {
   toClient: Buffer[];
 }
 
-/** A request whose turn to be answered has not come; `internal` ones are the filter's own question. */
+/**
+ * A request whose turn to be answered has not come; `internal` ones are the filter's own question, and the client has
+ * had its answer to `told` ones.
+ */
 interface Waiting {
-  kind: 'passed' | 'refused' | 'internal';
+  kind: 'passed' | 'refused' | 'internal' | 'told';
+  /** What the client was told. */
+  told?: number;
   message?: SshMessage;
   operation: PendingSshOperation;
   attempt?: SignAttempt | undefined;
@@ -78,7 +87,6 @@ const NAMES: Partial<Record<number, string>> = {
   25: 'add-constrained',
   26: 'add-smartcard-constrained',
 };
-const SESSION_BIND = 'session-bind@openssh.com';
 /** ssh asks one thing at a time; this is far beyond what any program sends ahead. */
 const MAX_PENDING = 1_024;
 const MAX_HELD = 64;
@@ -101,8 +109,11 @@ export class SshAgentFilter {
   readonly #fromAgent = new SshMessageReader('agent');
   /** Requests in the order of their answers. */
   #pending: Waiting[] = [];
-  /** Messages that wait behind a signature request whose key has to be looked up by its comment first. */
+  /** Messages that wait behind a signature: its key is looked up by its comment, or it is decided about. */
   #held: SshMessage[] | undefined;
+  /** They wait for the agent's answer to a bind. */
+  #awaitsBind = false;
+  readonly #told = new ToldBinds();
   /** The signature that is being decided about. */
   #undecided: { operation: PendingSshOperation; attempt: SignAttempt } | undefined;
 
@@ -116,6 +127,11 @@ export class SshAgentFilter {
   /** What the client has waited for longest, if it waits. */
   get pending(): PendingSshOperation | undefined {
     return (this.#pending[0] ?? this.#undecided)?.operation;
+  }
+
+  /** The client's next messages were answered in the target, by these entries: the payload of a TOLD frame. */
+  told(note: Buffer): void {
+    this.#told.add(note);
   }
 
   /** Takes bytes of the client; throws SSH_PROTOCOL when they are no messages. */
@@ -152,7 +168,15 @@ export class SshAgentFilter {
       return;
     }
     const operation = { ...describe(message), startedAt: this.#now() };
-    if (!isAllowed(message)) {
+    const told = this.#told.next();
+    const verdict = operation.command === 'sign' ? this.#told.verdict : 'sign';
+    if (told !== undefined) {
+      this.#compareLater(message, operation, told, passed);
+    } else if (verdict === 'wait') {
+      this.#held = [];
+      this.#awaitsBind = true;
+      this.#hold(message);
+    } else if (verdict === 'refuse' || !isAllowed(message)) {
       this.#pending.push({ kind: 'refused', operation });
     } else if (this.#isChosen(operation.key)) {
       this.#pass(message, operation, passed);
@@ -163,6 +187,18 @@ export class SshAgentFilter {
       passed.toAgent.push(LIST_MESSAGE);
     } else {
       this.#pending.push({ kind: 'refused', operation });
+    }
+  }
+
+  /** Passes a bind on that the client has had its answer to; anything else no target of ours tells about. */
+  #compareLater(message: SshMessage, operation: PendingSshOperation, told: number, passed: Passed): void {
+    if (operation.command === 'session-bind') {
+      this.#told.passed();
+      this.#pending.push({ kind: 'told', operation, told });
+      passed.toAgent.push(message.bytes);
+    } else {
+      this.#told.notOurs();
+      this.#report(operation, 'refused');
     }
   }
 
@@ -209,14 +245,29 @@ export class SshAgentFilter {
   #answer(message: SshMessage, passed: Passed): void {
     const pending = this.#pending.shift();
     if (!pending) return;
+    const outcome = message.type === SUCCESS[pending.operation.command] ? 'ok' : 'error';
     if (pending.kind === 'internal') {
       this.#decide(pending, message, passed);
+    } else if (pending.told !== undefined) {
+      this.#report(pending.operation, outcome);
+      if (!this.#told.answered(pending.told, message.bytes)) {
+        this.#options.onDiffering?.(pending.told);
+      }
+      this.#goOnBehindBinds(passed);
     } else {
-      const outcome = message.type === SUCCESS[pending.operation.command] ? 'ok' : 'error';
       const mayLeave = this.#report(pending.operation, outcome, pending.attempt);
       passed.toClient.push(mayLeave ? this.#narrowed(pending, message) : FAILURE_MESSAGE);
     }
     this.#answerRefused(passed);
+  }
+
+  /** The agent's answers to all binds are known, and decide about the signature that waited for them. */
+  #goOnBehindBinds(passed: Passed): void {
+    if (!this.#awaitsBind || this.#told.verdict === 'wait') return;
+    this.#awaitsBind = false;
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const next of held) this.#request(next, passed);
   }
 
   /** The agent has listed its keys for a signature that waits. */

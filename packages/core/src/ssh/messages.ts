@@ -28,6 +28,9 @@ export const FAILURE_MESSAGE: Buffer = Buffer.of(0, 0, 0, 1, SSH_AGENT.FAILURE);
 /** The question for the list of keys. */
 export const LIST_MESSAGE: Buffer = Buffer.of(0, 0, 0, 1, SSH_AGENT.REQUEST_IDENTITIES);
 
+/** The extension by which a client says which login a connection is for. */
+export const SESSION_BIND = 'session-bind@openssh.com';
+
 const LENGTH_BYTES = 4;
 
 /** One message: `bytes` are the whole of it, as they came. */

@@ -1,8 +1,7 @@
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
-import { SSH_AGENT } from './messages.ts';
+import { SESSION_BIND, SSH_AGENT } from './messages.ts';
 
 const ALGORITHM = 'ssh-ed25519';
-const EXTENSION = 'session-bind@openssh.com';
 /** The key itself, at the end of the standard encoding of an Ed25519 public key. */
 const PUBLIC_KEY_BYTES = 32;
 
@@ -19,7 +18,7 @@ export function sessionBindMessage(): Buffer {
   const session = randomBytes(32);
   const body = Buffer.concat([
     Buffer.of(SSH_AGENT.EXTENSION),
-    text(EXTENSION),
+    text(SESSION_BIND),
     text(Buffer.concat([text(ALGORITHM), text(rawKey)])),
     text(session),
     text(Buffer.concat([text(ALGORITHM), text(sign(null, session, privateKey))])),

@@ -1,12 +1,14 @@
 //// Answering ahead. What is answered, and with what, is the host's table; nothing here knows what a line means.
-// The greeting, and four for each entry: its id, `later` if it waits as the first command, its pattern, its answer.
-static struct fields table;
+// The greeting, and four for each entry: its id, `later` if it waits as the first command, its pattern, its answer. For
+// clients of the ssh-agent: an id, how a message begins behind its length, the answer.
+static struct fields table, binds;
 static regex_t *patterns; static size_t entries;
-// turn: nothing is owed to the client. sent: bytes that went to the host. kept, ids, begun: lines that were answered,
-// their entries, and the beginning of the next. once: three fields for each answer that was sent along.
-struct ahead { bool turn, is_first; uint32_t sent; struct bytes kept, ids, begun; struct fields once; };
+// turn: nothing is owed to the client. sent: bytes that went to the host. kept, ids, begun: what was answered, the
+// entries, and the beginning of the next. once: three fields for each answer that was sent along. ssh: messages.
+struct ahead { bool turn, is_first, ssh; uint32_t sent; struct bytes kept, ids, begun; struct fields once; };
 
-static void set_table(const char *payload, size_t size) {
+static void set_table(uint32_t place, const char *payload, size_t size) {
+    if (place) { free_fields(&binds); binds = split_fields(payload, size); return; }
     for (size_t at = 0; at < entries; at++) regfree(&patterns[at]);
     free(patterns), free_fields(&table);
     table = split_fields(payload, size);
@@ -24,23 +26,33 @@ static void tell_client(struct stream *stream, const char *text, size_t size) {
 
 // Greets a client if there is a table; returns what OPEN says of it.
 static const char *greet(struct stream *stream, const char *type) {
-    if (!table.count || strcmp(type, "gpg-agent") != 0 || unanswered > 1) return "";
+    bool ssh = !strcmp(type, "ssh-agent");
+    if (unanswered > 1 || !(ssh ? binds.count == 3 : table.count && !strcmp(type, "gpg-agent"))) return "";
     stream->ahead = allocate(sizeof *stream->ahead);
-    stream->ahead->turn = stream->ahead->is_first = true;
+    *stream->ahead = (struct ahead){.turn = true, .is_first = true, .ssh = ssh};
+    if (ssh) return "";
     tell_client(stream, table.list[0].data, table.list[0].size);
     return " greeted";
 }
 
+// Bytes of the client's first line or message, if it is whole, or too long a message; else 0.
+static size_t whole(const struct ahead *ahead) {
+    const char *data = first(&ahead->begun), *lf = ahead->ssh ? NULL : memchr(data, '\n', ahead->begun.size);
+    size_t size = ahead->ssh && ahead->begun.size >= 4 ? 4 + (size_t)get32(data) : lf ? (size_t)(lf - data) + 1 : 0;
+    return size <= ahead->begun.size || size > KEPT_MAX ? size : 0;
+}
+
 // Adds the answer to a line of the client's, which ends in a zero byte, and the entry's id; false: the line waits.
 static bool answer_line(struct ahead *ahead, const char *line, size_t size, struct bytes *answers) {
-    struct field *id = NULL, *answer = NULL;
+    struct field *id = NULL, *answer = NULL, *bind = ahead->ssh && binds.count == 3 ? binds.list : NULL;
+    if (bind && size >= 4 + bind[1].size && !memcmp(line + 4, bind[1].data, bind[1].size)) id = bind, answer = bind + 2;
     for (size_t at = 0; !id && at + 2 < ahead->once.count; at += 3) {
         struct field *once = &ahead->once.list[at];
         if (once[1].size != size || memcmp(once[1].data, line, size) != 0) continue;
         id = &once[0], answer = &once[2];
         once[1].size = LENGTH_MAX;    // no line is like it any more
     }
-    for (size_t at = 0; !id && strlen(line) == size && at < entries; at++) {
+    for (size_t at = 0; !id && !ahead->ssh && strlen(line) == size && at < entries; at++) {
         struct field *entry = &table.list[4 * at + 1];
         if (ahead->is_first && entry[1].size) continue;
         if (regexec(&patterns[at], line, 0, NULL, 0) == 0) id = &entry[0], answer = &entry[3];
@@ -57,23 +69,22 @@ static bool read_ahead(struct stream *stream, const char *data, size_t count) {
     struct ahead *ahead = stream->ahead;
     if (!ahead->turn) { ahead->sent += (uint32_t)count; return false; }
     bool may_answer = !stream->queue.size && unanswered < 2;    // nothing while the host's answer is late
-    struct bytes answers = {0};
-    char *lf;
+    struct bytes answers = {0}; size_t size, most = ahead->ssh ? KEPT_MAX : LINE_MAX + 1;
     add(&ahead->begun, data, count);
-    while ((lf = ahead->begun.size ? memchr(first(&ahead->begun), '\n', ahead->begun.size) : NULL)) {
-        size_t size = (size_t)(lf - first(&ahead->begun));
-        *lf = 0;
-        may_answer = may_answer && size <= LINE_MAX && ahead->kept.size < KEPT_MAX
-            && answer_line(ahead, first(&ahead->begun), size, &answers);
-        *lf = '\n';
+    while ((size = whole(ahead))) {
+        char *line = first(&ahead->begun);
+        if (!ahead->ssh) line[size - 1] = 0;
+        may_answer = may_answer && size <= most && ahead->kept.size < KEPT_MAX
+            && answer_line(ahead, line, ahead->ssh ? size : size - 1, &answers);
+        if (!ahead->ssh) line[size - 1] = '\n';
         ahead->is_first = false;
         if (!may_answer) break;
-        add(&ahead->kept, first(&ahead->begun), size + 1);
-        drop(&ahead->begun, size + 1);
+        add(&ahead->kept, line, size);
+        drop(&ahead->begun, size);
     }
     if (answers.size) tell_client(stream, first(&answers), answers.size);
     release(&answers);
-    if (lf || ahead->begun.size > LINE_MAX) pass_kept(stream);
+    if (size || ahead->begun.size >= most) pass_kept(stream);
     return true;
 }
 static void forget_kept(struct ahead *ahead) { release(&ahead->kept); release(&ahead->ids); release(&ahead->begun); }
@@ -95,7 +106,4 @@ static void take_turn(struct ahead *ahead, const char *payload, size_t count) {
     if (count > 4) { free_fields(&ahead->once); ahead->once = split_fields(payload + 4, count - 4); }
     if (get32(payload) == ahead->sent) ahead->turn = true;
 }
-static void end_ahead(struct ahead *ahead) {
-    if (ahead) { forget_kept(ahead); free_fields(&ahead->once); }
-    free(ahead);
-}
+static void end_ahead(struct ahead *ahead) { if (ahead) forget_kept(ahead), free_fields(&ahead->once); free(ahead); }

@@ -32,8 +32,7 @@ static void add(struct bytes *bytes, const void *data, size_t count) {
     bytes->size += count;
 }
 static void drop(struct bytes *bytes, size_t count) {
-    bytes->start += count;
-    bytes->size -= count;
+    bytes->start += count, bytes->size -= count;
     if (!bytes->size) bytes->start = 0;
     if (!bytes->size && bytes->room > 2 * OUT_HIGH) release(bytes);    // much is needed seldom
 }

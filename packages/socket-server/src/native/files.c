@@ -75,8 +75,7 @@ static int make_directory(struct call *call) {
     struct stat found;
     char *path = text_of(call, 0);
     for (char *end = path + strspn(path, "/"); *end; end += strspn(end, "/")) {
-        end += strcspn(end, "/");
-        char after = *end;
+        char after = *(end += strcspn(end, "/"));
         *end = 0;
         int made = stat(path, &found) == 0 ? 1 : mkdir(path, 0700);
         if (made < 0 && errno != EEXIST) return errno;

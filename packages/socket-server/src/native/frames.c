@@ -78,8 +78,7 @@ static void host_readable(int fd, void *owner) {
         if (length < LENGTH_MIN || length > LENGTH_MAX)
             fail("the bridge broke: the host announced a frame of %u bytes. Start the bridge again.", length);
         if (end - at < 4 + length) break;
-        const char *start = received + at;
-        host_sent((uint8_t)start[4], get32(start + 5), start + HEADER, length - LENGTH_MIN);
+        host_sent((uint8_t)received[at + 4], get32(received + at + 5), received + at + HEADER, length - LENGTH_MIN);
         at += 4 + length;
     }
     if (at) memmove(received, received + at, end - at);

@@ -39,12 +39,10 @@ static void host_sent(uint8_t type, uint32_t id, const char *payload, size_t cou
         stream->may_send += get32(payload);
         if (!stream->ended && !stream->parked) watch_read(stream->fd, client_readable, stream);
     } else if (type == PING) frame(PONG, 0, NULL, 0);
-    else if (type == TABLE) set_table(payload, count);
+    else if (type == TABLE) set_table(id, payload, count);
     else if (type == TURN && stream && stream->ahead && count >= 4) take_turn(stream->ahead, payload, count);
     else if (type == CALL) call_operation(id, payload, count);
     else if (type == PUBKEY && !too_many_keys) {
-        too_many_keys = keys.size + count > KEYS_MAX;
-        if (too_many_keys) release(&keys);
-        else add(&keys, payload, count);
+        if ((too_many_keys = keys.size + count > KEYS_MAX)) release(&keys); else add(&keys, payload, count);
     }
 }

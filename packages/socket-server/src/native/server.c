@@ -124,8 +124,7 @@ static int64_t tick(void) {
         if (is_news && *each->type && each->fd >= 0) frame(CHANGED, 0, each->type, strlen(each->type));
         each->seen = there;
     }
-    if (heard) unanswered = quiet = 0;
-    heard = false;
+    if (heard) unanswered = quiet = heard = false;
     if (open_streams || jobs || out.size || ++quiet >= idle_ticks) {
         if (unanswered++ >= max_unanswered) finish(1);
         frame(PING, 0, NULL, 0);

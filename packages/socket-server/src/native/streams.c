@@ -70,8 +70,7 @@ static void client_writable(int fd, void *owner) {
     ssize_t count = write(fd, first(&stream->queue), stream->queue.size);
     if (count < 0 && again()) return;
     if (count < 0 && stream->ended) return end_stream(stream);
-    stream->deaf = count < 0;
-    if (stream->deaf) count = (ssize_t)stream->queue.size;
+    if ((stream->deaf = count < 0)) count = (ssize_t)stream->queue.size;
     drop(&stream->queue, (size_t)count);
     stream->taken += count;
     if (!stream->queue.size) watch_write(fd, NULL, stream);

@@ -7,9 +7,11 @@ import type { Carrier } from '@gpg-bridge/core/mux/muxer';
 import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import { TargetMuxer } from '@gpg-bridge/core/mux/target-muxer';
 import { answerAhead } from '@gpg-bridge/core/remote/answer-ahead';
+import { answerBinds } from '@gpg-bridge/core/remote/answer-binds';
 import { DirectOperations } from '@gpg-bridge/core/remote/direct-operations';
 import { AheadTable } from '@gpg-bridge/core/remote/told-lines';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
+import { type BindEntry, bindOf } from '@gpg-bridge/core/ssh/told-binds';
 import type { ServerConfig } from '../launch/config.ts';
 import { type Answer, type CallContext, carryOut } from './calls.ts';
 
@@ -35,6 +37,11 @@ export class SocketServer {
   readonly #context: CallContext;
   /** What is answered ahead. */
   readonly #table = new AheadTable(() => this.#muxer.isOverdue);
+  /** What clients of the ssh-agent are answered ahead. */
+  readonly #binds = {
+    entry: undefined as BindEntry | undefined,
+    isOverdue: () => this.#muxer.isOverdue,
+  };
   /** Clients that came while there were too many: they have their turn later. */
   readonly #waiting: { socket: Socket; type: SocketType }[] = [];
   /** Clients that were told that the bridge has ended, and have not left. */
@@ -70,7 +77,10 @@ export class SocketServer {
     });
     this.#muxer.on('input', (bytes) => this.#context.input.push(bytes));
     this.#muxer.on('call', (fields, answer) => this.#onCall(fields, answer));
-    this.#muxer.on('table', (fields) => this.#table.set(tableOf(fields)));
+    this.#muxer.on('table', (fields, type) => {
+      if (type === 'gpg-agent') this.#table.set(tableOf(fields));
+      else if (type === 'ssh-agent') this.#binds.entry = bindOf(fields);
+    });
     this.#muxer.on('room', () => this.#openNext());
     this.#muxer.on('close', (error) => void this.stop(error?.code === 'TARGET_CLOSED' ? 0 : 1));
     if (this.config.protocol === PROTOCOL_VERSION) {
@@ -117,6 +127,8 @@ export class SocketServer {
         this.#muxer.closed && this.#takeLeave(socket, type, lastByte);
       if (type === 'gpg-agent' && this.#table.isOn) {
         answerAhead(this.#muxer.open(type, { greeted: true }), socket, this.#table, onStreamEnd);
+      } else if (type === 'ssh-agent' && this.#binds.entry) {
+        answerBinds(this.#muxer.open(type), socket, this.#binds, onStreamEnd);
       } else {
         pipeSocket(this.#muxer.open(type), socket, { onStreamEnd });
       }

@@ -1,16 +1,19 @@
 # Answering ahead, joined to server.pl when it is sent: docs/protocol.md has the frames. What is answered, and with what,
-# is the host's table; nothing here knows what a line means.
+# is the host's table; nothing here knows what a line or a message means.
 
-# Bytes of a line, and of the lines that were answered and have not gone to the host.
+# Bytes of a line, and of what was answered and has not gone to the host; a message has as many.
 use constant { LINE_MAX => 1_000, KEPT_MAX => 8_192 };
 # Of an entry. LATER: not as the first command of a session.
 use constant { ENTRY => 0, ANSWER => 1, LATER => 2, PATTERN => 3 };
 
-# $fits is one pattern for the whole table: most lines that wait fit none of it.
-my ($greeting, $fits, @table);
+# $fits is one pattern for the whole table: most lines that wait fit none of it. @bind is for clients of the ssh-agent:
+# an entry, whose PATTERN is how a message begins behind its length.
+my ($greeting, $fits, @table, @bind);
 
 sub set_table {
-    ($greeting, my @fields) = unpack '(N/a)*', $_[0];
+    my ($place, $payload) = @_;    # 0: of the gpg-agent, 1: of the ssh-agent
+    if ($place) { @bind = (unpack '(N/a)*', $payload)[0, 2, 3, 1]; @bind = () if !defined $bind[PATTERN]; return }
+    ($greeting, my @fields) = unpack '(N/a)*', $payload;
     @table = ();
     while (my ($id, $later, $pattern, $answer) = splice @fields, 0, 4) {
         push @table, [$id, $answer, $later, qr/$pattern/];
@@ -22,10 +25,12 @@ sub set_table {
 # Greets a client if there is a table; returns what OPEN says of it.
 sub greet {
     my ($stream, $type) = @_;
-    return '' if !$greeting || $type ne 'gpg-agent' || $unanswered > 1;
-    # turn: nothing is owed to the client. sent: bytes that went to the host. kept, ids, begun: lines that were answered,
-    # their entries, and the beginning of the next. once: answers that serve once, by their lines.
-    $stream->[AHEAD] = {turn => 1, first => 1, sent => 0, kept => '', ids => '', begun => '', once => {}};
+    my $ssh = $type eq 'ssh-agent';
+    return '' if !($ssh ? @bind : $type eq 'gpg-agent' && $greeting) || $unanswered > 1;
+    # turn: nothing is owed to the client. sent: bytes that went to the host. kept, ids, begun: what was answered, the
+    # entries, and the beginning of the next. once: answers that serve once, by their lines. ssh: messages, not lines.
+    $stream->[AHEAD] = {turn => 1, first => 1, sent => 0, kept => '', ids => '', begun => '', once => {}, ssh => $ssh};
+    return '' if $ssh;
     tell_client($stream, $greeting);
     return ' greeted';
 }
@@ -41,6 +46,15 @@ sub tell_client {
     watch_write($stream->[FD], sub { client_writable($stream) });
 }
 
+# Bytes of the line or message at $from of a text, if it is whole, or too long a message; else 0.
+sub whole {
+    my ($ssh, $from) = @_[0, 2];
+    if (!$ssh) { my $lf = index $_[1], "\n", $from; return $lf < 0 ? 0 : $lf + 1 - $from }
+    my $left = length($_[1]) - $from;
+    my $size = $left < 4 ? 0 : 4 + unpack 'N', substr $_[1], $from, 4;
+    return $size <= $left || $size > KEPT_MAX ? $size : 0;
+}
+
 # Takes what was read behind $at + HEADER, and returns true, while it is the client's turn.
 sub read_ahead {
     my ($stream, $at, $read) = @_;
@@ -49,20 +63,21 @@ sub read_ahead {
     my $text = $ahead->{begun} . substr $out, $at + HEADER, $read;
     substr($out, $at) = '';
     my $may_answer = !length $stream->[QUEUE] && $unanswered < 2;    # nothing while the host's answer is late
-    my ($answers, $from, $lf) = ('', 0);
-    while (($lf = index $text, "\n", $from) >= 0) {
-        my $line = substr $text, $from, $lf - $from;
-        my $entry = $may_answer && length $ahead->{kept} < KEPT_MAX && find_entry($ahead, $line);
+    my ($answers, $from, $size) = ('', 0);
+    while ($size = whole($ahead->{ssh}, $text, $from)) {
+        my $one = substr $text, $from, $size;
+        my $entry = $may_answer && length $ahead->{kept} < KEPT_MAX
+            && ($ahead->{ssh} ? find_bind($one) : find_entry($ahead, substr $one, 0, -1));
         $ahead->{first} = 0;
         last if !$entry;
         $answers .= $entry->[ANSWER];
         $ahead->{ids} .= pack 'N', $entry->[ENTRY];
-        $ahead->{kept} .= "$line\n";
-        $from = $lf + 1;
+        $ahead->{kept} .= $one;
+        $from += $size;
     }
     tell_client($stream, $answers) if length $answers;
     $ahead->{begun} = substr $text, $from;
-    pass_kept($stream) if $lf >= 0 || length $ahead->{begun} > LINE_MAX;
+    pass_kept($stream) if $size || !$ahead->{ssh} && length $ahead->{begun} > LINE_MAX;
     return 1;
 }
 
@@ -74,6 +89,11 @@ sub find_entry {
     return if $line !~ $fits;
     for my $entry (@table) { return $entry if $line =~ $entry->[PATTERN] && !($ahead->{first} && $entry->[LATER]) }
     return;
+}
+
+sub find_bind {
+    my ($message) = @_;
+    return @bind && length $message <= KEPT_MAX && index($message, $bind[PATTERN], 4) == 4 && \@bind;
 }
 
 # Sends what was kept to the host, from where everything comes until its next TURN.

@@ -156,7 +156,7 @@ sub host_sent {
     my $stream = $streams{$id};
     if ($type == CALL) { settle($id, call($id, $payload)) }
     elsif ($type == PING)  { frame(PONG, 0, '') }
-    elsif ($type == TABLE) { set_table($payload) }
+    elsif ($type == TABLE) { set_table($id, $payload) }
     elsif ($type == TURN)  { take_turn($stream->[AHEAD], $payload) if $stream && $stream->[AHEAD] }
     elsif ($type == PUBKEY && defined $keys) { undef $keys if length($keys .= $payload) > KEYS_MAX }
     elsif ($type == CLOSE && delete $streams{$id}) {

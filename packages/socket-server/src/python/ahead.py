@@ -1,19 +1,20 @@
 # Answering ahead, joined to server.py when it is sent: docs/protocol.md has the frames. What is answered, and with what,
-# is the host's table; nothing here knows what a line means.
+# is the host's table; nothing here knows what a line or a message means.
 
-# Bytes of a line, and of the lines that were answered and have not gone to the host.
+# Bytes of a line, and of what was answered and has not gone to the host; a message has as many.
 LINE_MAX, KEPT_MAX = 1000, 8192
 
 # table: entries of id, answer, whether not as the first command of a session, and pattern. known: one pattern for the
-# whole table, since most lines that wait fit none of it.
-greeting, known, table = b'', None, []
+# whole table, since most lines that wait fit none of it. bind is for clients of the ssh-agent: an id, an answer, and how
+# a message begins behind its length.
+greeting, known, table, bind = b'', None, [], None
 
-# turn: nothing is owed to the client. sent: bytes that went to the host. kept, ids, begun: lines that were answered,
-# their entries, and the beginning of the next. once: answers that serve once, by their lines.
+# turn: nothing is owed to the client. sent: bytes that went to the host. kept, ids, begun: what was answered, the
+# entries, and the beginning of the next. once: answers that serve once, by their lines. ssh: messages, not lines.
 class Ahead:
-    def __init__(self):
+    def __init__(self, ssh):
         self.turn, self.first, self.sent, self.kept, self.ids, self.begun = True, True, 0, b'', b'', b''
-        self.once = {}
+        self.once, self.ssh = {}, ssh
 
 def split_fields(payload, at=0):
     fields = []
@@ -23,8 +24,12 @@ def split_fields(payload, at=0):
         at += 4 + size
     return fields
 
-def set_table(payload):
-    global greeting, known, table
+def set_table(place, payload):
+    global greeting, known, table, bind
+    if place:  # 0: of the gpg-agent, 1: of the ssh-agent
+        fields = split_fields(payload)
+        bind = (int(fields[0]), fields[2], fields[1]) if len(fields) > 2 else None
+        return
     import re  # takes a while to load, and is not needed without a table
     greeting, *fields = split_fields(payload) or [b'']
     table = []
@@ -34,8 +39,10 @@ def set_table(payload):
 
 # Greets a client if there is a table; returns what OPEN says of it.
 def greet(stream, kind):
-    if not greeting or kind != b'gpg-agent' or unanswered > 1: return b''
-    stream.ahead = Ahead()
+    ssh = kind == b'ssh-agent'
+    if not (bind if ssh else kind == b'gpg-agent' and greeting) or unanswered > 1: return b''
+    stream.ahead = Ahead(ssh)
+    if ssh: return b''
     tell_client(stream, greeting)
     return b' greeted'
 
@@ -48,6 +55,13 @@ def tell_client(stream, text):
     stream.taken -= len(text) - count
     watch_write(stream.fd, stream.writer)
 
+# Bytes of the line or message at start, if it is whole, or too long a message; else 0.
+def whole(ssh, text, start):
+    if not ssh: return max(0, text.find(b'\n', start) + 1 - start)
+    left = len(text) - start
+    size = 4 + int.from_bytes(text[start:start + 4], 'big')
+    return size if left >= 4 and (size <= left or size > KEPT_MAX) else 0
+
 # Takes what was read, and returns true, while it is the client's turn.
 def read_ahead(stream, data):
     ahead = stream.ahead
@@ -56,20 +70,21 @@ def read_ahead(stream, data):
         return False
     text = ahead.begun + data
     may_answer = not stream.queue and unanswered < 2  # nothing while the host's answer is late
-    answers, start, end = b'', 0, text.find(b'\n')
-    while end >= 0:
-        line = text[start:end]
-        entry = may_answer and len(ahead.kept) < KEPT_MAX and find_entry(ahead, line)
+    answers, start, size = b'', 0, whole(ahead.ssh, text, 0)
+    while size:
+        one = text[start:start + size]
+        entry = may_answer and len(ahead.kept) < KEPT_MAX and (
+            find_bind(one) if ahead.ssh else find_entry(ahead, one[:-1]))
         ahead.first = False
         if not entry: break
         answers += entry[1]
         ahead.ids += entry[0].to_bytes(4, 'big')
-        ahead.kept += line + b'\n'
-        start = end + 1
-        end = text.find(b'\n', start)
+        ahead.kept += one
+        start += size
+        size = whole(ahead.ssh, text, start)
     if answers: tell_client(stream, answers)
     ahead.begun = text[start:]
-    if end >= 0 or len(ahead.begun) > LINE_MAX: pass_kept(stream)
+    if size or not ahead.ssh and len(ahead.begun) > LINE_MAX: pass_kept(stream)
     return True
 
 def find_entry(ahead, line):
@@ -78,6 +93,9 @@ def find_entry(ahead, line):
     if not known.match(line): return None
     for entry in table:
         if entry[3].match(line) and not (ahead.first and entry[2]): return entry
+
+def find_bind(message):
+    return bind and len(message) <= KEPT_MAX and message.startswith(bind[2], 4) and bind
 
 # Sends what was kept to the host, from where everything comes until its next TURN.
 def pass_kept(stream):

@@ -172,7 +172,7 @@ def host_sent(kind, number, payload):
     stream = streams.get(number)
     if kind == CALL: settle(number, call, number, payload)
     elif kind == PING: frame(PONG, 0)
-    elif kind == TABLE: set_table(payload)
+    elif kind == TABLE: set_table(number, payload)
     elif kind == TURN and stream and stream.ahead: take_turn(stream.ahead, payload)
     elif kind == PUBKEY and keys is not None:
         keys.extend(payload)

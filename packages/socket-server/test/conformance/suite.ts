@@ -2,6 +2,7 @@ import { requireRuntime } from '@gpg-bridge/test-support/requirements';
 import type { TestedRuntime } from '@gpg-bridge/test-support/socket-server';
 import { describe } from 'vitest';
 import { aheadCases } from './ahead.ts';
+import { aheadSshCases } from './ahead-ssh.ts';
 import { endCases } from './end.ts';
 import { flowCases } from './flow.ts';
 import { heartbeatCases } from './heartbeat.ts';
@@ -19,5 +20,6 @@ export function conformance(runtime: TestedRuntime): void {
     describe('the end of a session', () => endCases(runtime));
     describe('place', () => placeCases(runtime));
     describe('answering ahead', () => aheadCases(runtime));
+    describe('answering ssh clients ahead', () => aheadSshCases(runtime));
   });
 }
