@@ -80,7 +80,7 @@ const FAULTS = [
 ] as const;
 
 describe.each(FAULTS)('a line that %s', (_name, fault) => {
-  describe.each(['perl', 'python', 'node'] as const)('to a server on %s', (runtime) => {
+  describe.each(['perl', 'python', 'node', 'native'] as const)('to a server on %s', (runtime) => {
     requireRuntime(runtime)('alone', () => {
       it('is noticed by both ends, and every session gets an error', async () => {
         const scene = await Scene.create();

@@ -97,6 +97,8 @@ export interface ServerOptions {
   setup: ServeSetup;
   /** What stands before `sh -c …`: a command that changes the surroundings and then runs the rest. */
   prefix?: readonly string[];
+  /** Source that goes before the server's own. */
+  prelude?: string;
 }
 
 /** A socket server in a process of its own, started as in a target, and the host's side of its frames. */
@@ -148,7 +150,9 @@ export class RunningServer implements OperationCaller {
     }
     const isEmulated = options.runtime === 'emulated';
     const runtime = options.runtime === 'emulated' ? 'native' : options.runtime;
-    const payload = serverPayload(runtime, config, await serverSource(options.runtime));
+    const source = await serverSource(options.runtime);
+    const text = options.prelude === undefined ? source : `${options.prelude}${source}`;
+    const payload = serverPayload(runtime, config, text);
     const launcher = isEmulated ? emulatedLauncher() : launcherCommand(runtime);
     const [command = 'sh', ...args] = [...(options.prefix ?? []), ...launcher];
     const child = spawn(command, args, { env: options.env, stdio: 'pipe' });

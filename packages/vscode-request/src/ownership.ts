@@ -35,7 +35,8 @@ export interface OwnershipOptions {
   infoTimeoutMs?: number;
 }
 
-const PING_EVERY_MS = 10_000;
+/** With the deadline less than ten seconds: so long a client may wait for a host that is gone. */
+const PING_EVERY_MS = 4_000;
 const PING_DEADLINE_MS = 5_000;
 const INFO_TIMEOUT_MS = 5_000;
 /** How long a window that may not use the keys leaves a free place to one that may. */

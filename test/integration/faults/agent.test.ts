@@ -19,7 +19,7 @@ describe.each([
 
   describe.each(cellsOf('agent').filter(({ phase }) => HALVES.has(phase) === held))('$process', (cell) => {
     it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, async () => {
-      const line = await BridgeLine.start(await scene.place(), { flags: ['--runtime=perl'] });
+      const line = await BridgeLine.for(cell, await scene.place(), '--runtime=perl');
       const victim = held ? scene.holder.pid : await scene.agentPid();
       const hold = held ? scene.holdByHolder(cell.phase) : scene.holdByStopping(cell.phase, victim);
       const revive = held ? () => scene.startHolder() : async () => {};

@@ -12,7 +12,7 @@ afterAll(() => scene?.remove());
 
 describe.each(cellsOf('request-host', 'agent-host'))('$process', (cell) => {
   it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, async () => {
-    const line = await ExtensionLine.start(await scene.place(), await scene.hostScripts());
+    const line = await ExtensionLine.start(await scene.place(), await scene.hostScripts(), cell);
     await runCell(cell, { scene, line, hold: scene.holdByHolder(cell.phase) });
   });
 });

@@ -5,7 +5,10 @@ import { childrenOf, PROGRAM, processesWith, untilGone } from '@gpg-bridge/test-
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { expect } from 'vitest';
 import { PROGRAMS, Program, until } from './programs.ts';
-import type { ProcessName } from './table.ts';
+import type { Cell, ProcessName } from './table.ts';
+
+/** A heartbeat that gives a silent line up after two seconds or a little more. */
+export const FREEZING = '400';
 
 /** One way from a client to the host's agent, with all of its processes. */
 export interface Line {
@@ -13,8 +16,10 @@ export interface Line {
   path: string;
   /** The process of this name; throws if this way has none. */
   pid(name: ProcessName): number;
-  /** What a person does after a process was killed, if anything: `up` again, another extension host. */
-  restore(killed: ProcessName): Promise<void>;
+  /** What a person does after a process was lost, if anything: `up` again, another extension host. */
+  restore(lost: Cell): Promise<void>;
+  /** Returns when the host has given the line up. */
+  givenUp(): Promise<void>;
   /** A signature is made in the target, and is good. */
   sign(): Promise<void>;
   /** Ends it, and checks that nothing of it is left. */
@@ -38,6 +43,14 @@ export interface Place {
   env: NodeJS.ProcessEnv;
 }
 
+/** How a line to a home on this machine is made. */
+interface BridgeLineOptions {
+  /** Another program carries the bytes. */
+  carried?: boolean;
+  flags?: readonly string[];
+  heartbeat?: string;
+}
+
 /** `gpg-bridge up` to a home on this machine, directly or through a program that carries the bytes. */
 export class BridgeLine implements Line {
   readonly home: string;
@@ -51,18 +64,30 @@ export class BridgeLine implements Line {
     place: Place,
     private readonly carried: boolean,
     flags: readonly string[],
+    heartbeat: string | undefined,
   ) {
     this.home = join(place.dir, 'h');
     this.#stateDir = join(place.dir, 's');
-    this.#env = { ...place.env, GPG_BRIDGE_STATE_DIR: this.#stateDir };
+    this.#env = {
+      ...place.env,
+      GPG_BRIDGE_STATE_DIR: this.#stateDir,
+      ...(heartbeat ? { GPG_BRIDGE_HEARTBEAT: heartbeat } : {}),
+    };
     const relay = `env GNUPGHOME=${this.home} ${process.execPath} ${join(PROGRAMS, 'relay.mjs')}`;
     this.#names = carried ? ['--exec', relay] : [`local:${this.home}`];
     const { HELD_SOCKET } = place.env;
     this.#flags = HELD_SOCKET ? [...flags, `--gpg-socket=${HELD_SOCKET}`] : flags;
   }
 
-  static async start(place: Place, { carried = false, flags = [] as readonly string[] } = {}) {
-    const line = new BridgeLine(place, carried, flags);
+  /** A line for a cell: with a program that carries the bytes where that, or a server without a daemon, is meant. */
+  static for({ process, fault }: Cell, place: Place, ...flags: string[]): Promise<BridgeLine> {
+    const isFrozen = fault === 'frozen';
+    const carried = process === 'exec' || (process === 'server' && isFrozen);
+    return BridgeLine.start(place, { carried, flags, ...(isFrozen ? { heartbeat: FREEZING } : {}) });
+  }
+
+  static async start(place: Place, { carried = false, flags = [], heartbeat }: BridgeLineOptions = {}) {
+    const line = new BridgeLine(place, carried, flags, heartbeat);
     await mkdir(line.home, { mode: 0o700 });
     await line.up();
     return line;
@@ -91,10 +116,10 @@ export class BridgeLine implements Line {
     }
   }
 
-  async restore(killed: ProcessName): Promise<void> {
-    if (killed === 'client' || killed === 'agent') return;
+  async restore({ process, fault }: Cell): Promise<void> {
+    if (process === 'client' || process === 'agent') return;
     // A daemon that lost its target ends by itself.
-    if (killed !== 'daemon') await this.#settled();
+    if (process !== 'daemon' || fault !== 'killed') await this.givenUp();
     await this.up();
   }
 
@@ -110,7 +135,7 @@ export class BridgeLine implements Line {
 
   async end(): Promise<void> {
     await this.#run('down', ...this.#names);
-    await this.#settled();
+    await this.givenUp();
     const left = (await readdir(this.#stateDir)).filter((name) => !/\.(log(\.1)?|uses)$/.test(name));
     expect(left, 'files in the state directory').toEqual([]);
     const sockets = (await readdir(this.home)).filter((name) => /^(S\.|\.gb|agent\.sock)/.test(name));
@@ -124,7 +149,7 @@ export class BridgeLine implements Line {
   }
 
   /** Returns when no daemon has a PID file. */
-  async #settled(): Promise<void> {
+  async givenUp(): Promise<void> {
     for (const name of await readdir(this.#stateDir)) {
       if (name.endsWith('.pid')) await untilGone(join(this.#stateDir, name));
     }
@@ -142,6 +167,9 @@ export class BridgeLine implements Line {
   }
 }
 
+/** Milliseconds between two pings, and how long one may stay without an answer. */
+const QUICK_PINGS = ['500', '2000'];
+
 /** The bundles of the two extension hosts. */
 export interface HostScripts {
   request: string;
@@ -158,13 +186,14 @@ export class ExtensionLine implements Line {
   private constructor(
     private readonly place: Place,
     private readonly scripts: HostScripts,
+    private readonly pings: readonly string[],
   ) {
     this.home = join(place.dir, 'h');
     this.#carrier = join(place.dir, 'carrier');
   }
 
-  static async start(place: Place, scripts: HostScripts): Promise<ExtensionLine> {
-    const line = new ExtensionLine(place, scripts);
+  static async start(place: Place, scripts: HostScripts, { fault }: Cell): Promise<ExtensionLine> {
+    const line = new ExtensionLine(place, scripts, fault === 'frozen' ? QUICK_PINGS : []);
     await mkdir(line.home, { mode: 0o700 });
     const env = { ...place.env, GNUPGHOME: line.home };
     const gpg = (args: string[], input: string | Buffer) =>
@@ -186,9 +215,14 @@ export class ExtensionLine implements Line {
     throw new Error(`this way has no ${name}`);
   }
 
-  async restore(killed: ProcessName): Promise<void> {
-    if (killed === 'agent-host') await this.#startAgentHost();
-    if (killed === 'request-host') await this.#startRequestHost();
+  async restore({ process, fault }: Cell): Promise<void> {
+    if (fault === 'frozen') await this.#requestHost.says('listening again');
+    else if (process === 'agent-host') await this.#startAgentHost();
+    else if (process === 'request-host') await this.#startRequestHost();
+  }
+
+  async givenUp(): Promise<void> {
+    await this.#requestHost.says('let go');
   }
 
   sign(): Promise<void> {
@@ -210,7 +244,7 @@ export class ExtensionLine implements Line {
 
   async #startRequestHost(): Promise<void> {
     const env = { ...this.place.env, GNUPGHOME: this.home };
-    this.#requestHost = new Program(this.scripts.request, [this.#carrier], env);
+    this.#requestHost = new Program(this.scripts.request, [this.#carrier, ...this.pings], env);
     await this.#requestHost.says('listening');
   }
 }

@@ -1,13 +1,4 @@
-import {
-  CELLS,
-  type Cell,
-  FAULTS,
-  OUTCOMES,
-  PHASES,
-  PROCESSES,
-  SILENT_WHEN_STOPPED,
-  SITUATIONS,
-} from './table.ts';
+import { CELLS, type Cell, FAULTS, OUTCOMES, PHASES, PROCESSES, SITUATIONS } from './table.ts';
 
 const keys = <Key extends string>(record: Readonly<Record<Key, unknown>>) => Object.keys(record) as Key[];
 const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
@@ -52,6 +43,11 @@ export function renderPage(): string {
     ),
     '',
     table(
+      ['what happens', 'what it is'],
+      keys(FAULTS).map((fault) => [fault, FAULTS[fault]]),
+    ),
+    '',
+    table(
       ['phase', 'what it is'],
       keys(PHASES).map((phase) => [phase, PHASES[phase]]),
     ),
@@ -68,13 +64,14 @@ export function renderPage(): string {
     '## What holds in every cell',
     '',
     '- No client ever gets a wrong answer, or one twice: it gets all of it, or its beginning and then an error.',
-    '- An error comes within ten seconds, except where the matrix says late.',
-    `- Sessions over other bridges go on. Those over the same bridge go on, too, unless they share what was killed (${ending.join(', ')}): then they get an error as well.`,
+    '- An error comes within ten seconds, except where the matrix says late; also while what is missing stands still.',
+    `- Sessions over other bridges go on. Those over the same bridge go on, too, unless they share what was killed or stands still for long (${ending.join(', ')}): then they get an error as well.`,
     '- The next signature works: by itself after a client or an agent was killed, after `gpg-bridge up` (or with `--restart` by itself) after the rest, and in VS Code when the window has reloaded.',
     '- Afterwards no process, socket or temporary file is left. A socket server that is killed can’t remove its socket: that is dead, and the next `up` takes its place.',
     '',
-    `A process that stands still can’t be told from a slow one: clients of ${[...SILENT_WHEN_STOPPED].join(', ')} wait for as long as it does.`,
-    'An agent that does not answer may be waiting for its person, so it is never given up.',
+    'Both ends of a bridge ask each other whether they are there, so one that stands still is told from one that is slow',
+    '([protocol.md](protocol.md)). A network that breaks off is the same to them as the process that carries the bytes. An',
+    'agent that has greeted and does not answer may be waiting for its person, so it is never given up.',
     '',
     '## Other things that happen',
     '',

@@ -1,4 +1,5 @@
-import { stopProcess, untilEnded } from '@gpg-bridge/test-support/process';
+import { setTimeout as delay } from 'node:timers/promises';
+import { isAlive, stopProcess, untilEnded } from '@gpg-bridge/test-support/process';
 import { expect } from 'vitest';
 import { BridgeLine, type Line } from './lines.ts';
 import { Client } from './programs.ts';
@@ -8,6 +9,8 @@ import { judge } from './transcript.ts';
 
 /** How long a client may take to get its error: the host's agent is waited for five seconds. */
 const ERROR_MS = 10_000;
+/** Longer than a line may be silent with the heartbeat of `FREEZING`. */
+const FROZEN_MS = 3_000;
 
 /** How one cell is tried. */
 export interface Attempt {
@@ -34,19 +37,19 @@ export async function runCell(cell: Cell, { scene, line, hold, victim, revive }:
     line instanceof BridgeLine ? line : undefined,
   );
   const pid = victim ?? (cell.process === 'client' ? client.pid : line.pid(cell.process));
-  if (cell.fault === 'stopped') {
-    await stopProcess(pid);
-    // Only an agent that stands still is missed by others, too.
-    if (cell.process !== 'agent') await scene.otherBridgeGoesOn();
-    client.tell(script.rest);
-    process.kill(pid, 'SIGCONT');
-  } else {
+  if (cell.fault === 'killed') {
     process.kill(pid, 'SIGKILL');
     if (cell.process === 'client') await client.exited;
     else await untilEnded(pid);
     await revive?.();
-    if (cell.outcome === 'late') await line.restore(cell.process);
     client.tell(script.rest);
+  } else {
+    await stopProcess(pid);
+    // Only an agent that stands still is missed by others, too.
+    if (cell.process !== 'agent') await scene.otherBridgeGoesOn();
+    client.tell(script.rest);
+    if (cell.fault === 'frozen') await outlast(cell, line, client);
+    if (await isAlive(pid)) process.kill(pid, 'SIGCONT');
   }
   hold.release();
 
@@ -61,10 +64,21 @@ export async function runCell(cell: Cell, { scene, line, hold, victim, revive }:
     cell.others === 'go on' ? 'everything' : 'error',
   );
   if (cell.process === 'agent' && cell.fault === 'killed') await scene.otherBridgeEnds();
-  if (cell.fault === 'killed' && cell.outcome !== 'late') await line.restore(cell.process);
+  const isBroken = cell.fault === 'killed' || (cell.fault === 'frozen' && cell.others === 'end');
+  if (isBroken) await line.restore(cell);
   await scene.otherBridgeGoesOn();
   await line.sign();
   await line.end();
+}
+
+/** Waits while a process stands still: for the error, for the bridge to be given up, or for long. */
+async function outlast({ outcome }: Cell, line: Line, client: Client): Promise<void> {
+  if (outcome === 'error') {
+    await within(ERROR_MS, client.exited, 'the client got no error while the process stood still');
+  } else if (outcome === 'late') {
+    await line.givenUp();
+    expect(client.child.exitCode, 'the client was told by nobody').toBe(null);
+  } else await delay(FROZEN_MS);
 }
 
 async function within(ms: number, something: Promise<unknown>, complaint: string): Promise<void> {

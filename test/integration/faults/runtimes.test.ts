@@ -19,7 +19,7 @@ describe.each(['python', 'node', 'native'] as const)('over %s', (runtime) => {
     const cells = cellsOf('client', 'server', 'daemon').filter(({ phase }) => PHASES.has(phase));
     describe.each(cells)('$process', (cell) => {
       it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, async () => {
-        const line = await BridgeLine.start(await scene.place(), { flags: [`--runtime=${runtime}`] });
+        const line = await BridgeLine.for(cell, await scene.place(), `--runtime=${runtime}`);
         await runCell(cell, { scene, line, hold: scene.holdByHolder(cell.phase) });
       });
     });

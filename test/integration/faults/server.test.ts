@@ -12,7 +12,7 @@ afterAll(() => scene?.remove());
 
 describe.each(cellsOf('server'))('$process', (cell) => {
   it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, async () => {
-    const line = await BridgeLine.start(await scene.place(), { flags: ['--runtime=perl'] });
+    const line = await BridgeLine.for(cell, await scene.place(), '--runtime=perl');
     await runCell(cell, { scene, line, hold: scene.holdByHolder(cell.phase) });
   });
 });

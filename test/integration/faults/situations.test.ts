@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { agentsOf } from '@gpg-bridge/test-support/agent-processes';
@@ -6,6 +7,7 @@ import { TestClient } from '@gpg-bridge/test-support/client-pair';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { run, stopProcess } from '@gpg-bridge/test-support/process';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { FREEZING } from './lines.ts';
 import { PROGRAMS } from './programs.ts';
 
 interface Up {
@@ -90,16 +92,23 @@ describe('when', () => {
   });
 
   describe.each([
-    ['the host sleeps, and wakes up', 'host'],
-    ['the target sleeps, and wakes up', 'target'],
-  ])('%s', (_name, side) => {
+    ['the host sleeps for a few seconds, and wakes up', 'host', {}],
+    ['the target sleeps for a few seconds, and wakes up', 'target', {}],
+    [
+      'both sleep for long, as a laptop with its containers does, and wake up',
+      'both',
+      { GPG_BRIDGE_HEARTBEAT: FREEZING },
+    ],
+  ])('%s', (_name, side, env) => {
     it('what was open goes on', async () => {
       const person = await Person.create();
+      Object.assign(person.env, env);
       const { pid, sign, path } = await bridged(person);
       const open = await TestClient.connect(path);
       await open.reads('OK ');
-      const asleep = side === 'host' ? [pid, ...(await agentsOf(person.home))] : await childrenOf(pid);
-      expect(asleep).toHaveLength(side === 'host' ? 2 : 1);
+      const sides = { host: [pid, ...(await agentsOf(person.home))], target: await childrenOf(pid) };
+      expect([sides.host.length, sides.target.length]).toEqual([2, 1]);
+      const asleep = side === 'both' ? [...sides.target, ...sides.host] : sides[side as 'host' | 'target'];
       for (const one of asleep) await stopProcess(one);
       const wake = () => {
         for (const one of asleep.splice(0)) process.kill(one, 'SIGCONT');
@@ -114,5 +123,21 @@ describe('when', () => {
       expect(await open.readsAll()).toMatch(/^OK [^\n]*\nD 2\.[^\n]*\nOK\nOK closing connection\n$/);
       await sign();
     });
+  });
+
+  it('the host sleeps for long, and wakes up', async () => {
+    const person = await Person.create();
+    person.env.GPG_BRIDGE_HEARTBEAT = FREEZING;
+    const { pid, sign, path, name } = await bridged(person, '--restart');
+    const open = await TestClient.connect(path);
+    await open.reads('OK ');
+    await stopProcess(pid);
+    onTestFinished(() => void process.kill(pid, 'SIGCONT'));
+    expect(await open.readsAll()).toMatch(/\nERR 67108941 No agent running[^\n]*\n$/);
+    open.socket.destroy();
+    await expect.poll(() => existsSync(path), PATIENT).toBe(false);
+    process.kill(pid, 'SIGCONT');
+    await expect.poll(async () => (await person.run(['status', name])).status, PATIENT).toBe(0);
+    await sign();
   });
 });

@@ -14,7 +14,8 @@ export type ProcessName = keyof typeof PROCESSES;
 /** What happens to it. */
 export const FAULTS = {
   killed: 'it is killed',
-  stopped: 'it stands still for a while, and goes on',
+  stopped: 'it stands still for a few seconds, and goes on',
+  frozen: 'it stands still for longer than a line may be silent, which is nine seconds',
 } as const;
 export type Fault = keyof typeof FAULTS;
 
@@ -34,7 +35,7 @@ export type Phase = keyof typeof PHASES;
 export const OUTCOMES = {
   itself: 'It is the client itself. Nobody else notices.',
   error: 'It gets an error at once, or with its next command. Run it again.',
-  late: 'It gets an error once that runs again: nobody tells the target that the other end has gone.',
+  late: 'It gets an error once that goes on: nobody else could tell it.',
   served: 'It notices nothing: it gets the right answer from the agent that is started anew.',
   waits: 'It waits, and gets the right answer once that goes on.',
 } as const;
@@ -67,24 +68,25 @@ const SHARED: ReadonlySet<ProcessName> = new Set([
 /** A session that has no greeting yet can be given to an agent that is started anew. */
 const BEFORE_GREETING: ReadonlySet<Phase> = new Set(['connecting', 'greeting']);
 
-/**
- * Processes that stand still without a word: nobody can tell that from slowness today, so their clients wait for
- * as long as that lasts. An agent that stands still may be waiting for its person, and is never given up.
- */
-export const SILENT_WHEN_STOPPED: ReadonlySet<ProcessName> = new Set(['server', 'exec', 'daemon', 'engine']);
-
-/**
- * Processes whose end nobody in the target is told: the container outlives its engine, and with it the socket
- * server, whose input stays open.
- */
-export const UNTOLD_WHEN_KILLED: ReadonlySet<ProcessName> = new Set(['engine']);
+/** What a process that stands still for long means for the clients, where it is not an error for all of them. */
+const FROZEN: Partial<Record<ProcessName, Pick<Cell, 'outcome' | 'others'>>> = {
+  client: { outcome: 'waits', others: 'go on' },
+  server: { outcome: 'late', others: 'end' },
+  // It may be waiting for its person, and is never given up once it has greeted.
+  agent: { outcome: 'waits', others: 'go on' },
+  'request-host': { outcome: 'waits', others: 'go on' },
+};
 
 function cell(process: ProcessName, fault: Fault, phase: Phase): Cell {
   const at = { process, fault, phase };
   if (fault === 'stopped') return { ...at, outcome: 'waits', others: 'go on' };
-  if (process === 'client') return { ...at, outcome: 'itself', others: 'go on' };
-  if (process === 'agent' && BEFORE_GREETING.has(phase)) return { ...at, outcome: 'served', others: 'end' };
-  if (UNTOLD_WHEN_KILLED.has(process)) return { ...at, outcome: 'late', others: 'end' };
+  if (process === 'client' && fault === 'killed') return { ...at, outcome: 'itself', others: 'go on' };
+  if (process === 'agent' && BEFORE_GREETING.has(phase)) {
+    if (fault === 'killed') return { ...at, outcome: 'served', others: 'end' };
+    return { ...at, outcome: 'error', others: 'go on' };
+  }
+  const frozen = fault === 'frozen' && FROZEN[process];
+  if (frozen) return { ...at, ...frozen };
   return { ...at, outcome: 'error', others: SHARED.has(process) ? 'end' : 'go on' };
 }
 
@@ -124,11 +126,21 @@ export const SITUATIONS: readonly { name: string; means: string }[] = [
     means: 'Nothing notices: only the times in the log do.',
   },
   {
-    name: 'the host sleeps, and wakes up',
+    name: 'the host sleeps for a few seconds, and wakes up',
     means: 'Sessions that were open go on where they were.',
   },
   {
-    name: 'the target sleeps, and wakes up',
+    name: 'the target sleeps for a few seconds, and wakes up',
     means: 'Sessions that were open go on where they were.',
+  },
+  {
+    name: 'both sleep for long, as a laptop with its containers does, and wake up',
+    means:
+      'Sessions that were open go on where they were: time in which a process does not run is not silence.',
+  },
+  {
+    name: 'the host sleeps for long, and wakes up',
+    means:
+      'Sessions that were open get an error in the target, whose sockets go. The bridge says so and ends; with `--restart` it attaches again.',
   },
 ];

@@ -7,10 +7,10 @@ import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
 import { runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Line, Place } from '../../integration/faults/lines.ts';
+import { FREEZING, type Line, type Place } from '../../integration/faults/lines.ts';
 import { runCell } from '../../integration/faults/run-cell.ts';
 import { Scene } from '../../integration/faults/scene.ts';
-import { cellsOf, type ProcessName } from '../../integration/faults/table.ts';
+import { type Cell, cellsOf, type ProcessName } from '../../integration/faults/table.ts';
 
 /** A bridge to a container, whose socket is reached from outside: a client inside would be the engine's own. */
 class ContainerLine implements Line {
@@ -22,10 +22,18 @@ class ContainerLine implements Line {
     place: Place,
     private readonly engine: DockerEngine,
     private readonly container: Container,
+    { fault }: Cell,
   ) {
     this.#stateDir = join(place.dir, 's');
     const { DOCKER_HOST, DOCKER_CONFIG } = engine.env;
-    this.#env = { ...place.env, DOCKER_HOST, DOCKER_CONFIG, GPG_BRIDGE_STATE_DIR: this.#stateDir };
+    this.#env = {
+      ...place.env,
+      DOCKER_HOST,
+      DOCKER_CONFIG,
+      GPG_BRIDGE_STATE_DIR: this.#stateDir,
+      // The server in the container outlives its engine, and is told nothing.
+      ...(fault === 'stopped' ? {} : { GPG_BRIDGE_HEARTBEAT: FREEZING }),
+    };
   }
 
   pid(name: ProcessName): number {
@@ -40,10 +48,12 @@ class ContainerLine implements Line {
     this.path = `/proc/${await this.container.pid()}/root${sockets[0]!.path}`;
   }
 
-  async restore(): Promise<void> {
-    await this.#settled();
-    await this.engine.startDaemon();
-    await this.engine.runOk(['start', this.container.id]);
+  async restore({ fault }: Cell): Promise<void> {
+    await this.givenUp();
+    if (fault === 'killed') {
+      await this.engine.startDaemon();
+      await this.engine.runOk(['start', this.container.id]);
+    }
     await this.up();
   }
 
@@ -53,14 +63,14 @@ class ContainerLine implements Line {
 
   async end(): Promise<void> {
     await this.#run('down', this.container.name);
-    await this.#settled();
+    await this.givenUp();
     const left = (await readdir(this.#stateDir)).filter((name) => !/\.(log(\.1)?|uses)$/.test(name));
     expect(left).toEqual([]);
     expect(await this.container.execOk(['ls', '-A', '/root/.gnupg'])).not.toMatch(/^(S\.|\.gb)/m);
     await this.container.remove();
   }
 
-  async #settled(): Promise<void> {
+  async givenUp(): Promise<void> {
     for (const name of await readdir(this.#stateDir)) {
       if (name.endsWith('.pid')) await untilGone(join(this.#stateDir, name));
     }
@@ -84,7 +94,7 @@ requireSystem('docker')('the engine', () => {
 
   describe.each(cellsOf('engine'))('$process', (cell) => {
     it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, async () => {
-      const line = new ContainerLine(await scene.place(), engine, await engine.startContainer());
+      const line = new ContainerLine(await scene.place(), engine, await engine.startContainer(), cell);
       await line.up();
       await runCell(cell, { scene, line, hold: scene.holdByHolder(cell.phase) });
     });

@@ -5,7 +5,7 @@ import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 
 interface Call {
   id: number;
-  method: 'connectAgent' | 'sendCommands' | 'disconnectAgent';
+  method: 'connectAgent' | 'sendCommands' | 'disconnectAgent' | 'ping';
   args: unknown[];
 }
 
@@ -23,6 +23,10 @@ net
       .on('error', () => {})
       .on('line', (line) => {
         const { id, method, args } = JSON.parse(line) as Call;
+        if (method === 'ping') {
+          socket.write(`${JSON.stringify({ id, value: true })}\n`);
+          return;
+        }
         const call = proxy[method].bind(proxy) as (
           ...args: unknown[]
         ) => Promise<{ sessionId?: string } | undefined>;

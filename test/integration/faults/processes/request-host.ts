@@ -1,7 +1,10 @@
-// An extension host in the remote: RequestProxy, whose calls go to the other host as lines of JSON.
+// An extension host in the remote: RequestProxy, whose calls go to the other host as lines of JSON. It looks after
+// its way to that host as a window does; its arguments may say how often, and for how long it waits.
 import net from 'node:net';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
+import { type RequestProxyInstance, startRequestProxy } from '@gpg-bridge/core/remote/request-proxy';
+import { Ownership } from 'gpg-bridge-request/src/ownership.ts';
 
 interface Pending {
   resolve(value: unknown): void;
@@ -44,15 +47,38 @@ function call<T>(method: string, ...args: string[]): Promise<T> {
   }) as Promise<T>;
 }
 
-const proxy = await startRequestProxy(
-  { env: process.env },
-  {
-    commandExecutor: {
-      connectAgent: () => call('connectAgent'),
-      sendCommands: (id, block) => call('sendCommands', id, block),
-      disconnectAgent: (id) => call('disconnectAgent', id),
+let proxy: RequestProxyInstance | undefined;
+let taken = 0;
+
+/** Takes the gpg socket, as a window that owns it does. */
+async function take(): Promise<void> {
+  proxy = await startRequestProxy(
+    { env: process.env },
+    {
+      commandExecutor: {
+        connectAgent: () => call('connectAgent'),
+        sendCommands: (id, block) => call('sendCommands', id, block),
+        disconnectAgent: (id) => call('disconnectAgent', id),
+      },
     },
-  },
-);
-console.log('listening');
-process.stdin.on('end', () => void proxy.stop().then(() => process.exit())).resume();
+  );
+  console.log(taken++ === 0 ? 'listening' : 'listening again');
+}
+
+async function letGo(): Promise<void> {
+  await proxy?.stop();
+  console.log('let go');
+}
+
+const [pingEveryMs, pingDeadlineMs] = process.argv.slice(3).map(Number);
+const ownership = new Ownership({
+  path: join(process.env.GNUPGHOME!, 'S.gpg-bridge'),
+  info: { version: '0', pid: process.pid, window: 'a test' },
+  ping: () => call('ping'),
+  take,
+  letGo,
+  onRole: () => {},
+  ...(pingEveryMs && pingDeadlineMs ? { pingEveryMs, pingDeadlineMs } : {}),
+});
+void ownership.run();
+process.stdin.on('end', () => void ownership.stop().then(() => process.exit())).resume();
