@@ -7,7 +7,13 @@ import { join } from 'node:path';
 import { residentKiB, tree } from '../../bench/processes.mjs';
 import { loadSupport, ROOT } from '../../bench/support.mjs';
 
-const RUNTIMES = ['perl', 'python', 'node'];
+/** The native server is there if it could be built here. */
+const NATIVE = join(
+  ROOT,
+  'packages/cli/dist/servers',
+  `native-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}`,
+);
+const RUNTIMES = ['perl', 'python', 'node', ...(existsSync(NATIVE) ? ['native'] : [])];
 /** Some of each: a list of one would hide what only others meet. */
 const MESSAGES = 4;
 

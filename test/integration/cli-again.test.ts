@@ -6,6 +6,7 @@ import { childrenOf, Person, processesWith } from '@gpg-bridge/test-support/cli'
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { run, runOk, stopProcess } from '@gpg-bridge/test-support/process';
+import { requireRuntime } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
@@ -31,23 +32,27 @@ async function offered(target: GnupgHome): Promise<string[]> {
 }
 
 describe('up of a bridge that runs', () => {
-  it.each(['perl', 'python', 'node'])('mends what keeps the target from it, over %s', async (runtime) => {
-    const person = await Person.create();
-    const target = await person.localHome();
-    const name = `local:${target.dir}`;
-    const first = await person.json<Up>('up', name, `--runtime=${runtime}`);
-    expect(await person.json('up', name)).toEqual({ ...first, result: 'running' });
-    await person.ok('status', name);
+  describe.each(['perl', 'python', 'node', 'native'] as const)('over %s', (runtime) => {
+    requireRuntime(runtime)('alone', () => {
+      it('mends what keeps the target from it', async () => {
+        const person = await Person.create();
+        const target = await person.localHome();
+        const name = `local:${target.dir}`;
+        const first = await person.json<Up>('up', name, `--runtime=${runtime}`);
+        expect(await person.json('up', name)).toEqual({ ...first, result: 'running' });
+        await person.ok('status', name);
 
-    // gpg finds no socket, and starts an agent of its own there, unless the bridge is quicker to notice.
-    await rm(`${target.dir}/S.gpg-agent`);
-    const signed = await sign(target);
-    if (signed.status !== 0) expect(signed.stderr).toContain('No secret key');
-    const again = await person.json<Up>('up', name);
-    expect(again).toMatchObject({ pid: first.pid, result: 'running' });
-    expect((await sign(target)).status).toBe(0);
-    expect((await person.run(['status', name])).status).toBe(0);
-    expect(await person.ok('log', name)).not.toContain('another forward');
+        // gpg finds no socket, and starts an agent of its own there, unless the bridge is quicker to notice.
+        await rm(`${target.dir}/S.gpg-agent`);
+        const signed = await sign(target);
+        if (signed.status !== 0) expect(signed.stderr).toContain('No secret key');
+        const again = await person.json<Up>('up', name);
+        expect(again).toMatchObject({ pid: first.pid, result: 'running' });
+        expect((await sign(target)).status).toBe(0);
+        expect((await person.run(['status', name])).status).toBe(0);
+        expect(await person.ok('log', name)).not.toContain('another forward');
+      });
+    });
   });
 
   it('says in status what is not right, and in up what was mended', async () => {

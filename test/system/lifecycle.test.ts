@@ -6,6 +6,7 @@ import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers
 import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
+import { untilEnded } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
@@ -77,6 +78,24 @@ requireSystem('docker')('the life of a bridge to a container', () => {
     ]);
     await person.ok('up', name);
     expect(await signInside(container)).toContain('GOODSIG');
+  });
+
+  it('is cleared up by `down` when daemon and container are both gone', async () => {
+    const { person, container, name } = await personWithContainer(docker);
+    const other = await docker.startContainer();
+    onTestFinished(() => other.remove());
+    const alive = await person.json<Up>('up', other.name);
+    const { pid } = await person.json<Up>('up', name);
+    process.kill(pid, 'SIGKILL');
+    await untilEnded(pid);
+    await docker.runOk(['rm', '-f', container.id]);
+    expect(await person.ok('down', name)).toBe(
+      `The daemon of the bridge to ${name} had been killed; what it left is cleared up.\n`,
+    );
+    const left = (await person.files()).filter((file) => !file.endsWith('.log'));
+    expect(left.map((file) => file.replace(/.*\./, '')).sort()).toEqual(['pid', 'sock']);
+    expect(await person.json('status')).toMatchObject([{ pid: alive.pid, target: other.name }]);
+    expect(await person.ok('down', name)).toBe(`There was no bridge to ${name}.\n`);
   });
 
   it('goes on when the events of the engine are lost, says so, and still sees the end', async () => {

@@ -4,13 +4,15 @@ import { userInfo } from 'node:os';
 import { delimiter, join } from 'node:path';
 import type { Up } from '@gpg-bridge/test-support/bridged';
 import { Person } from '@gpg-bridge/test-support/cli';
+import { TestClient } from '@gpg-bridge/test-support/client-pair';
+import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { runOk } from '@gpg-bridge/test-support/process';
-import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { requireRuntime, requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { SSH_HOST, SshServer, type SshServerOptions } from '@gpg-bridge/test-support/sshd';
 import { TcpRelay } from '@gpg-bridge/test-support/tcp-relay';
 import { tempDir } from '@gpg-bridge/test-support/temp';
-import { expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 
 /** A person whose ssh knows the test's server by name. */
 async function personAndServer(options: SshServerOptions = {}) {
@@ -22,16 +24,20 @@ async function personAndServer(options: SshServerOptions = {}) {
 }
 
 requireSystem('sshd')('a target over ssh', () => {
-  it.each(['node', 'perl', 'python'])('signs there with the host’s key, served by %s', async (runtime) => {
-    const { person, server } = await personAndServer();
-    const up = await person.json<Up>('up', `ssh:${SSH_HOST}`, '--runtime', runtime);
-    expect(up).toMatchObject({ target: `ssh:${SSH_HOST}`, id: SSH_HOST, runtime });
-    const signed = await server.ssh([
-      'echo hello | gpg --batch --clear-sign | gpg --batch --status-fd 1 --verify',
-    ]);
-    expect(signed.stdout.toString()).toContain(`VALIDSIG ${person.fingerprint}`);
-    await person.ok('down', `ssh:${SSH_HOST}`);
-    for (const { path } of up.sockets) expect(existsSync(path)).toBe(false);
+  describe.each(['node', 'perl', 'python', 'native'] as const)('served by %s', (runtime) => {
+    requireRuntime(runtime)('alone', () => {
+      it('signs there with the host’s key', async () => {
+        const { person, server } = await personAndServer();
+        const up = await person.json<Up>('up', `ssh:${SSH_HOST}`, '--runtime', runtime);
+        expect(up).toMatchObject({ target: `ssh:${SSH_HOST}`, id: SSH_HOST, runtime });
+        const signed = await server.ssh([
+          'echo hello | gpg --batch --clear-sign | gpg --batch --status-fd 1 --verify',
+        ]);
+        expect(signed.stdout.toString()).toContain(`VALIDSIG ${person.fingerprint}`);
+        await person.ok('down', `ssh:${SSH_HOST}`);
+        for (const { path } of up.sockets) expect(existsSync(path)).toBe(false);
+      });
+    });
   });
 
   it('ends by itself when the server goes away', async () => {
@@ -60,6 +66,33 @@ requireSystem('sshd')('a target over ssh', () => {
     await person.ok('down', `ssh:${SSH_HOST}`);
     expect(await person.json('status')).toMatchObject([{ pid: first.pid }]);
   });
+
+  it.each(['freezes', 'loses everything'])(
+    'is attached to again after the network %s, with --restart',
+    async (how) => {
+      const server = await SshServer.start();
+      onTestFinished(() => server.stop());
+      const relay = await TcpRelay.to(server.port);
+      const person = await Person.create();
+      person.env.GPG_BRIDGE_HEARTBEAT = '400';
+      await useSsh(person, `-F '${server.configPath}' -o Port=${relay.port} -o ConnectTimeout=5`);
+      const { pid, sockets } = await person.json<Up>('up', `ssh:${SSH_HOST}`, '--restart');
+      const path = sockets[0]!.path;
+      const client = await TestClient.connect(path);
+      if (how === 'freezes') relay.freeze();
+      else relay.drop();
+      expect(await client.readsAll()).toMatch(/^OK [^\n]*\nERR 67108941 No agent running[^\n]*\n$/);
+      client.socket.destroy();
+      await expect.poll(() => existsSync(path), PATIENT).toBe(false);
+      const state = async () => (await person.json<{ state: string; pid: number }[]>('status'))[0];
+      await expect.poll(state, PATIENT).toMatchObject({ state: 'waiting-for-target', pid });
+      relay.pass();
+      await expect.poll(state, { ...PATIENT, timeout: 60_000 }).toMatchObject({ state: 'ready', pid });
+      const signed = await server.ssh(['echo hello | gpg --batch --no-autostart --clear-sign']);
+      expect(signed.stderr).toBe('');
+      expect(signed.status).toBe(0);
+    },
+  );
 
   it('is not taken for another machine with another host key, with --restart', async () => {
     const [one, two] = [await SshServer.start(), await SshServer.start()];

@@ -1,8 +1,9 @@
+import { existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isAlive, stopProcess, untilEnded } from '@gpg-bridge/test-support/process';
 import { expect } from 'vitest';
 import { BridgeLine, type Line } from './lines.ts';
-import { Client } from './programs.ts';
+import { Client, until } from './programs.ts';
 import type { Hold, Scene } from './scene.ts';
 import type { Cell } from './table.ts';
 import { judge } from './transcript.ts';
@@ -72,9 +73,11 @@ export async function runCell(cell: Cell, { scene, line, hold, victim, revive }:
 }
 
 /** Waits while a process stands still: for the error, for the bridge to be given up, or for long. */
-async function outlast({ outcome }: Cell, line: Line, client: Client): Promise<void> {
+async function outlast({ outcome, others }: Cell, line: Line, client: Client): Promise<void> {
   if (outcome === 'error') {
     await within(ERROR_MS, client.exited, 'the client got no error while the process stood still');
+    // Where the target's end has lost its host it leaves no socket that answers nobody.
+    if (others === 'end') await until('no socket is left', async () => !existsSync(line.path));
   } else if (outcome === 'late') {
     await line.givenUp();
     expect(client.child.exitCode, 'the client was told by nobody').toBe(null);

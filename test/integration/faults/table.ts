@@ -34,7 +34,8 @@ export type Phase = keyof typeof PHASES;
 /** What becomes of the client in that phase, in a word and in a sentence. */
 export const OUTCOMES = {
   itself: 'It is the client itself. Nobody else notices.',
-  error: 'It gets an error at once, or with its next command. Run it again.',
+  error:
+    'It gets an error at once or with its next command, or within ten seconds if a process stands still. Run it again.',
   late: 'It gets an error once that goes on: nobody else could tell it.',
   served: 'It notices nothing: it gets the right answer from the agent that is started anew.',
   waits: 'It waits, and gets the right answer once that goes on.',

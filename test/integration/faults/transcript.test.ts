@@ -21,6 +21,10 @@ it.each([
   [`${EVERYTHING}${REFUSAL}`, 'wrong'],
   [`OK GPG Bridge - because\n${REFUSAL}${REFUSAL}OK closing connection\n`, 'error'],
   [`OK GPG Bridge - because\nD abc\nOK\n`, 'wrong'],
+  [`OK Pleased to meet you\n${REFUSAL}OK closing connection\n`, 'error'],
+  [`OK Pleased to meet you\n${REFUSAL}${REFUSAL}OK closing connection\n`, 'wrong'],
+  [`OK Pleased to meet you\nD abc\nOK\n${REFUSAL}OK closing connection\n`, 'wrong'],
+  [`OK Pleased to meet you\nD ab\n${REFUSAL}OK closing connection\n`, 'wrong'],
 ])('judges %j as %s', (transcript, verdict) => {
   expect(judge(transcript, EVERYTHING)).toBe(verdict);
 });

@@ -130,12 +130,14 @@ async function notStarted(
   noShell: () => string,
 ): Promise<BridgeError> {
   const { status } = await exec.exited;
-  const said = stderr() || printable(printed, 200);
-  // Engines and shells say it in their own words; what they exit with is the same for other reasons, too.
-  if ((NOT_RUN.has(status) || target.kind === 'k8s') && noShell())
+  const said = stderr() || printable(Buffer.from(printed.toString('latin1').trimEnd(), 'latin1'), 200);
+  // Engines and shells say it in their own words, Docker in the place of output; what they exit with is the same for
+  // other reasons, too.
+  const shellMissing = noShell() || (NO_SHELL.test(said) ? said : '');
+  if ((NOT_RUN.has(status) || target.kind === 'k8s') && shellMissing)
     return new BridgeError('TARGET_NO_RUNTIME', {
       what: `nothing in ${target.name} can run the bridge's end`,
-      why: noShell(),
+      why: shellMissing,
       fix: 'Use an image with a shell; a static busybox is enough.',
     });
   if (printed.length > 0 && status === 0) {

@@ -21,7 +21,7 @@ import {
   type NamedTarget,
 } from '../daemon/control.ts';
 import type { Predecessor } from '../daemon/daemon.ts';
-import { matchesTarget } from '../daemon/match-target.ts';
+import { hasName, matchesTarget } from '../daemon/match-target.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
@@ -235,7 +235,20 @@ export class Manager implements SocketBridgeManager {
     const key = force
       ? await this.keyOf(spec, selector)
       : ((await this.find(spec, selector))?.key ?? (await this.#targetKey(spec, selector)));
-    return key === undefined ? 'none' : end(bridgeFiles(this.#directory, key));
+    return key === undefined ? this.#clearNamed(spec, selector) : end(bridgeFiles(this.#directory, key));
+  }
+
+  /** Clears what daemons left that were killed, where the target has gone as well and only its name is known. */
+  async #clearNamed(spec: string | undefined, selector: BridgeSelector): Promise<StopResult> {
+    const named = await locateKnown(spec, selector);
+    if (!named) return 'none';
+    const { takeDeadBridges } = await import('../daemon/dead-bridges.ts'); // seldom needed
+    const dead = await takeDeadBridges(this.#directory, (target) => hasName(target, named));
+    for (const files of dead) {
+      await removeIfDead(files.lock);
+      removeLeftovers(files);
+    }
+    return dead.length > 0 ? 'cleared' : 'none';
   }
 
   /** Ends every bridge of this user; returns how many. All are asked before the first failure is thrown. */
