@@ -62,7 +62,6 @@ describe('up of a bridge that runs', () => {
     const socket = `${target.dir}/S.gpg-agent`;
     const { pid } = await person.json<Up>('up', name, '--runtime=perl');
     // Somebody else's forward is there on purpose, and is not taken away by itself.
-    await rm(socket);
     const holder = await SocketHolder.start(socket, 'garbage');
     const status = await person.run(['status', name]);
     expect(status.status).toBe(1);

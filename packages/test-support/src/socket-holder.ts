@@ -8,6 +8,7 @@ export type Behaviour = 'silent' | 'garbage' | 'close' | { relayTo: string };
 
 const PROGRAM = `
 const net = require('node:net');
+const { rmSync } = require('node:fs');
 const [path, behaviour, relayTo] = process.argv.slice(1);
 const serve = {
   silent() {},
@@ -18,15 +19,19 @@ const serve = {
     client.on('error', () => agent.destroy()).pipe(agent).on('error', () => client.destroy()).pipe(client);
   },
 }[behaviour];
-net.createServer((client) => { client.on('error', () => {}); serve(client); })
-  .listen(path, () => process.stdout.write('listening'));
+const server = net.createServer((client) => { client.on('error', () => {}); serve(client); });
+// A listener that looks after the name may be back in between.
+const take = () => { rmSync(path, { force: true }); server.listen(path); };
+server.on('error', (error) => { if (error.code !== 'EADDRINUSE') throw error; take(); });
+server.on('listening', () => process.stdout.write('listening'));
+take();
 `;
 
 /** A process of its own that listens on a Unix socket; ended with the test. */
 export class SocketHolder {
   private constructor(private readonly child: ChildProcess) {}
 
-  /** Starts one, and returns when it listens; its program can be put into a file whose name then shows. */
+  /** Starts one, and returns when it listens; what had the path is replaced. Its program can be put into a file whose name then shows. */
   static async start(path: string, behaviour: Behaviour, file?: string): Promise<SocketHolder> {
     const args = typeof behaviour === 'string' ? [path, behaviour] : [path, 'relay', behaviour.relayTo];
     if (file) await writeFile(file, PROGRAM.replace('slice(1)', 'slice(2)'));
