@@ -9,11 +9,11 @@ import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import { KeyUseRules } from '@gpg-bridge/core/host/key-use-rules';
 import type { LogCallback } from '@gpg-bridge/core/log';
+import { SessionTrace } from '@gpg-bridge/core/machine/session-trace';
 import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
 import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
-import { SessionTrace } from './session-trace.ts';
 
 const LF = Buffer.from('\n');
 
@@ -31,6 +31,7 @@ export interface GpgService {
 /** Joins one client's stream with a connection of its own to the host's gpg-agent, when there is room for it. */
 export function serveGpgStream(stream: MuxStream, service: GpgService): void {
   const opening = new AbortController();
+  const trace = new SessionTrace(`session ${stream.id}`, 'opened by a client of gpg-agent', service.log);
   const stopWaiting = service.connections.enter((leave) => {
     opening.signal.addEventListener('abort', leave);
     service.agent.open(
@@ -38,10 +39,11 @@ export function serveGpgStream(stream: MuxStream, service: GpgService): void {
         opened: ({ socket, greeting, identity }) => {
           const { ahead } = service;
           if (identity && ahead?.answers.connected(identity, greeting.toString('latin1'))) void ahead.learn();
-          join(stream, socket, greeting, service, leave);
+          join(stream, socket, greeting, service, trace, leave);
         },
         failed(error) {
           leave();
+          trace.reached('no agent to be had');
           answerUnavailable(stream, error, service.log);
         },
       },
@@ -50,6 +52,7 @@ export function serveGpgStream(stream: MuxStream, service: GpgService): void {
   });
   // A client that leaves before its turn, or before the agent greets, keeps no connection.
   stream.onAbandoned(() => {
+    trace.reached('the client left before it was its turn');
     stopWaiting();
     opening.abort();
     stream.discard();
@@ -61,11 +64,11 @@ function join(
   stream: MuxStream,
   socket: Socket,
   greeting: Buffer,
-  { use, journal, ahead, log }: GpgService,
+  { use, journal, ahead }: GpgService,
+  trace: SessionTrace,
   leave: () => void,
 ): void {
   let out: Outlets | undefined;
-  const trace = new SessionTrace(stream.id, 'gpg-agent', log);
   const onOperation = (operation: Operation) => {
     trace.answered(operation);
     journal.operation(stream.id, operation);
@@ -96,7 +99,7 @@ function join(
       session.fromAgent(greeting);
     },
     fromStream(bytes) {
-      trace.count('toHost', bytes);
+      trace.count('toHost', bytes.length);
       return session.fromClient(bytes);
     },
     onStreamEof() {
@@ -104,7 +107,7 @@ function join(
       gate.clientEnded();
     },
     fromSocket(bytes) {
-      trace.count('toTarget', bytes);
+      trace.count('toTarget', bytes.length);
       session.fromAgent(bytes);
     },
     onSocketEnd(_error, outlets) {

@@ -3,6 +3,7 @@ import type { BindAnswers } from '@gpg-bridge/core/host/bind-answers';
 import { KeyUseAttempt, type TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import type { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
+import { SessionTrace } from '@gpg-bridge/core/machine/session-trace';
 import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
 import {
@@ -13,7 +14,6 @@ import {
 } from '@gpg-bridge/core/ssh/filter';
 import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
-import { SessionTrace } from './session-trace.ts';
 
 /** What all sessions of a bridge with the host's ssh-agent share. */
 export interface SshService {
@@ -48,7 +48,7 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
       stream.discard(); // the client left meanwhile, and what it sent goes nowhere
       return;
     }
-    const trace = new SessionTrace(stream.id, 'ssh-agent', log);
+    const trace = new SessionTrace(`session ${stream.id}`, 'opened by a client of ssh-agent', log);
     let outlets: Outlets | undefined;
     const filter = new SshAgentFilter({
       ...(service.keys ? { keys: service.keys } : {}),
@@ -70,13 +70,13 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
         trace.reached('joined with the agent');
       },
       fromStream(bytes, out) {
-        trace.count('toHost', bytes);
+        trace.count('toHost', bytes.length);
         for (const note of stream.takeNotes() ?? []) filter.told(note);
         pass(filter.fromClient(bytes), out);
         return true;
       },
       fromSocket(bytes, out) {
-        trace.count('toTarget', bytes);
+        trace.count('toTarget', bytes.length);
         pass(filter.fromAgent(bytes), out);
       },
       onEnd(error) {

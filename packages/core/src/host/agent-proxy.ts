@@ -4,6 +4,7 @@ import type { Operation } from '../assuan/operation.ts';
 import { BridgeError } from '../errors.ts';
 import type { KeyFilter } from '../gnupg/key-filter.ts';
 import { type LogCallback, noLog } from '../log.ts';
+import { SessionTrace } from '../machine/session-trace.ts';
 import { AgentSession } from './agent-session.ts';
 import { AheadExchange } from './ahead-exchange.ts';
 import { AnswersAhead } from './answers-ahead.ts';
@@ -18,6 +19,8 @@ import { exportPublicKeys } from './public-keys.ts';
 /** How an AgentProxy is set up; everything has a default. */
 export interface AgentProxyConfig extends Omit<HostGpgAgentOptions, 'log'> {
   logCallback?: LogCallback;
+  /** Whether every state of a session is logged, asked when it begins; not unless said. */
+  isTracing?: () => boolean;
   /** Sessions open at once; 512 unless said. */
   maxSessions?: number;
   /** Bytes of one response; 64 MiB unless said. */
@@ -102,6 +105,9 @@ export class AgentProxy {
       });
     }
     const sessionId = randomUUID();
+    const trace = this.#config.isTracing?.()
+      ? new SessionTrace(`session ${sessionId}`, 'asked for by the target', this.#log)
+      : undefined;
     const session = new AgentSession({
       id: sessionId,
       openAgent: this.#openAgent,
@@ -109,16 +115,21 @@ export class AgentProxy {
       maxResponseBytes: this.#config.maxResponseBytes ?? MAX_RESPONSE_BYTES,
       rules: new KeyUseRules(
         this.#use,
-        (operation) => this.#config.onOperation?.(sessionId, operation),
+        (operation) => {
+          trace?.answered(operation);
+          this.#config.onOperation?.(sessionId, operation);
+        },
         sessionId,
       ),
       log: this.#log,
+      trace,
       onIdentity: (identity, greeting) => {
         if (this.#answers?.connected(identity, greeting.toString('latin1'))) this.#learn(this.#answers);
       },
       onEnded: () => {
         this.#sessions.delete(sessionId);
-        this.#log(`session ${sessionId}: ended`, 'debug');
+        if (trace) trace.ended();
+        else this.#log(`session ${sessionId}: ended`, 'debug');
       },
     });
     this.#sessions.set(sessionId, session);

@@ -10,6 +10,7 @@ import { inPieces, type TextTaken } from '../io/write-text.ts';
 import type { LogCallback } from '../log.ts';
 import { AGENT_TABLE, type AgentEvent, type AgentState } from '../machine/agent-table.ts';
 import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
+import type { SessionTrace } from '../machine/session-trace.ts';
 import { StateMachine } from '../machine/state-machine.ts';
 import type { AgentIdentity, OpenAgent, OpenedAgent } from './open-agent.ts';
 
@@ -42,6 +43,8 @@ export interface AgentSessionOptions {
   /** What decides about its commands, and is told of them. */
   rules: GateRules;
   log: LogCallback;
+  /** Told of every state, if anybody wants to know. */
+  trace?: SessionTrace | undefined;
   /** Told which agent it was connected to, where that is known. */
   onIdentity?(identity: AgentIdentity, greeting: Buffer): void;
   /** Called once the session is over, before anybody who waits on it is told. */
@@ -73,6 +76,7 @@ export class AgentSession {
 
   constructor(options: AgentSessionOptions) {
     this.#options = options;
+    options.trace?.follow(this.machine, { CLIENT_DATA_RECEIVED: 'toHost', AGENT_DATA_RECEIVED: 'toTarget' });
     this.#scanner = new BlockScanner({ maxBlock: options.maxResponseBytes });
     this.#gate = new CommandGate(options.rules, {
       toAgent: (bytes) => this.#toAgent(bytes),

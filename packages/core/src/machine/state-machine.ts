@@ -31,6 +31,7 @@ export class StateMachine<
 > extends EventEmitter {
   readonly #table: TransitionTable<S, E>;
   #state: S;
+  #watcher: ((from: S, event: E, to: S, payload: unknown) => void) | undefined;
 
   constructor(table: TransitionTable<S, E>, initial: S) {
     super();
@@ -51,8 +52,15 @@ export class StateMachine<
   dispatch<K extends E>(event: K, payload: P[K]): void {
     const next = this.#table[this.#state][event];
     if (next === undefined) throw new ImpossibleTransition(this.#state, event);
+    const former = this.#state;
     this.#state = next;
+    this.#watcher?.(former, event, next, payload);
     this.emit(event, payload);
+  }
+
+  /** Has every transition told, before its handler is. */
+  watch(watcher: (from: S, event: E, to: S, payload: unknown) => void): void {
+    this.#watcher = watcher;
   }
 
   /** Registers the handler of an event, with the payload type that belongs to it. */

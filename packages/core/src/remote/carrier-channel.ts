@@ -22,6 +22,8 @@ export interface CarrierChannelOptions {
   /** Waits for a session that is being opened, but not for ever. */
   within<T>(opening: Promise<T>, giveBack: (late: T) => void): Promise<T>;
   log: LogCallback;
+  /** Told the id of the session on the host. */
+  onSession?(sessionId: string): void;
 }
 
 const NOTHING_KEPT: KeptLines = { told: [], lines: '' };
@@ -104,6 +106,7 @@ export class CarrierChannel implements AgentChannel {
     );
     if (typeof opened?.sessionId !== 'string') throw unusable('it opened a session without an id');
     this.#sessionId = opened.sessionId;
+    this.#options.onSession?.(opened.sessionId);
     this.#takeTable(opened.ahead);
     return opened as OpenedSession;
   }

@@ -8,6 +8,7 @@ import { writeText } from '../io/write-text.ts';
 import type { LogCallback } from '../log.ts';
 import { REQUEST_TABLE, type RequestEvent, type RequestState } from '../machine/request-table.ts';
 import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
+import type { SessionTrace } from '../machine/session-trace.ts';
 import { StateMachine } from '../machine/state-machine.ts';
 import {
   type AgentChannel,
@@ -49,6 +50,8 @@ export interface ClientSessionOptions {
   table?: AheadTable | undefined;
   maxBlockBytes: number;
   log: LogCallback;
+  /** Told of every state, if anybody wants to know. */
+  trace?: SessionTrace | undefined;
   onEnded(): void;
 }
 
@@ -87,6 +90,10 @@ export class ClientSession {
   constructor(options: ClientSessionOptions) {
     this.#options = options;
     this.#socket = options.socket;
+    options.trace?.follow(this.machine, {
+      CLIENT_DATA_COMPLETE: 'toHost',
+      AGENT_RESPONSE_COMPLETE: 'toTarget',
+    });
     this.#scanner = new BlockScanner({ maxBlock: options.maxBlockBytes });
     this.#table = options.table ?? new AheadTable();
     this.#lines = new ToldLines(this.#table);
@@ -174,7 +181,10 @@ export class ClientSession {
   #answerAhead(view: Buffer): void {
     const mayAnswer = this.#table.isOn && this.#socket.writableLength === 0;
     const { answers, waiting } = this.#lines.read(view, mayAnswer);
-    if (answers !== '') writeNow(this.#socket, Buffer.from(answers, 'latin1'));
+    if (answers !== '') {
+      writeNow(this.#socket, Buffer.from(answers, 'latin1'));
+      this.#options.trace?.reached(`${answers.length} bytes answered ahead of the host`);
+    }
     if (!waiting) return;
     this.#keep(waiting);
     this.#received(waiting.bytes.subarray(waiting.kept));

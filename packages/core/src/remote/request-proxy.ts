@@ -4,6 +4,7 @@ import type { SocketIdentity } from '../fs/socket-identity.ts';
 import { killAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { type LogCallback, noLog } from '../log.ts';
+import { SessionTrace } from '../machine/session-trace.ts';
 import type { CommandExecutor, OpenedChannel } from './agent-channel.ts';
 import { CarrierChannel, type CarrierChannelOptions } from './carrier-channel.ts';
 import { ClientSession } from './client-session.ts';
@@ -13,6 +14,8 @@ import { AheadTable } from './told-lines.ts';
 /** How a RequestProxy is set up; everything has a default. */
 export interface RequestProxyConfig extends GnupgOptions {
   logCallback?: LogCallback;
+  /** Whether every state of a session is logged, asked when it begins; not unless said. */
+  isTracing?: () => boolean;
   /** Take the socket over from another forward that holds it. */
   takeover?: boolean;
   /** The host's own agent sockets: at one of these we never listen. */
@@ -60,14 +63,20 @@ export async function startRequestProxy(
   const timeoutMs = config.carrierTimeoutMs ?? CARRIER_TIMEOUT_MS;
   const within: CarrierChannelOptions['within'] = (opening, giveBack) => inTime(opening, giveBack, timeoutMs);
 
+  let accepted = 0;
   const accept = (socket: Socket): void => {
+    accepted += 1;
+    const trace = config.isTracing?.() ? new SessionTrace(`client ${accepted}`, 'connected', log) : undefined;
+    const onSession = (sessionId: string) => trace?.is(sessionId);
     const session = new ClientSession({
       socket,
-      openChannel: () => openChannel({ executor: deps.commandExecutor, table, within, log }),
+      openChannel: () => openChannel({ executor: deps.commandExecutor, table, within, log, onSession }),
       table,
       maxBlockBytes: config.maxBlockBytes ?? MAX_BLOCK_BYTES,
       log,
+      trace,
       onEnded: () => {
+        trace?.ended();
         sessions.delete(session);
         config.onSessionsChanged?.(sessions.size);
       },
