@@ -114,6 +114,15 @@ async function buildVsCode(release: VsCodeRelease, home: string): Promise<void> 
   await runOk('npm', ['rebuild', 'argon2'], { cwd: home, env });
 }
 
+/** Registers a language pack without a word, as VS Code does when one is installed; returns what the server is told. */
+async function speak(locale: string, user: string): Promise<string[]> {
+  const words = join(user, `${locale}.i18n.json`);
+  await writeFile(words, JSON.stringify({ version: '1.0.0', contents: {} }));
+  const pack = { hash: 'empty', extensions: [], translations: { vscode: words }, label: locale };
+  await writeFile(join(user, 'languagepacks.json'), JSON.stringify({ [locale]: pack }));
+  return ['--locale', locale];
+}
+
 /** What a VS Code is started with. */
 export interface CodeServerOptions {
   /** A directory of the caller's, for the profile and the extensions. */
@@ -121,6 +130,8 @@ export interface CodeServerOptions {
   extensions: readonly string[];
   settings: Record<string, unknown>;
   env?: NodeJS.ProcessEnv;
+  /** The language; VS Code's own words stay English. */
+  locale?: string | undefined;
 }
 
 /** A running VS Code, which a browser opens at `url`. */
@@ -147,10 +158,11 @@ export class CodeServer {
     }
     const manage = (...args: string[]) => runOk(installed.node, [installed.entry, ...dirs, ...args], { env });
     for (const extension of options.extensions) await manage('--install-extension', extension);
+    const language = options.locale === undefined ? [] : await speak(options.locale, user);
     const quiet = ['--disable-telemetry', '--disable-update-check', '--disable-workspace-trust'];
     const child = spawn(
       installed.node,
-      [installed.entry, '--auth', 'none', '--bind-addr', '127.0.0.1:0', ...dirs, ...quiet],
+      [installed.entry, '--auth', 'none', '--bind-addr', '127.0.0.1:0', ...dirs, ...quiet, ...language],
       // A process group of its own: the server's extension hosts and terminals end with it.
       { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true },
     );

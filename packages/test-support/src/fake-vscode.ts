@@ -29,6 +29,8 @@ export class FakeVsCode {
   readonly picks: { title: string; items: QuickPickItem[] }[] = [];
   readonly progress: string[] = [];
   readonly logged: string[] = [];
+  /** The level of the log channels: 1 is trace, 3 is info. */
+  logLevel = 3;
   readonly statusItems: StatusBarItem[] = [];
   readonly pages: FakePage[] = [];
   readonly copied: string[] = [];
@@ -95,6 +97,7 @@ export class FakeVsCode {
       };
     const log = (level: string) => (line: string) => void this.logged.push(`${level} ${line}`);
     return {
+      LogLevel: { Trace: 1, Info: 3 },
       StatusBarAlignment: { Left: 1, Right: 2 },
       ProgressLocation: { SourceControl: 1, Window: 10, Notification: 15 },
       ConfigurationTarget: { Global: 1, Workspace: 2, WorkspaceFolder: 3 },
@@ -150,6 +153,7 @@ export class FakeVsCode {
           },
         },
         createOutputChannel: () => ({
+          logLevel: this.logLevel,
           trace: log('trace'),
           debug: log('debug'),
           info: log('info'),

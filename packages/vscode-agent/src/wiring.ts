@@ -5,7 +5,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import { launchAgent } from '@gpg-bridge/core/gnupg/gpgconf';
 import { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
-import { findProgram, type GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
+import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { PromptPace } from '@gpg-bridge/core/host/prompt-pace';
@@ -23,6 +23,7 @@ import {
   type KeyRequest,
   reply,
 } from '@gpg-bridge/vscode-shared/contract';
+import { gnupgForLog } from '@gpg-bridge/vscode-shared/gnupg-facts';
 import { t, useTranslator } from '@gpg-bridge/vscode-shared/l10n';
 import { listHostKeys } from '@gpg-bridge/vscode-shared/list-keys';
 import { logTo } from '@gpg-bridge/vscode-shared/log-channel';
@@ -41,6 +42,7 @@ import { WindowRemote } from './remote-authority.ts';
 import { RemoteHalf } from './remote-half.ts';
 import { UseRecords } from './use-records.ts';
 import { showWaitingNotice } from './waiting-notice.ts';
+import { WrongSettings } from './wrong-settings.ts';
 
 const SETTINGS = 'gpgBridgeAgent';
 /** Uses that are shown of a record at once. */
@@ -75,6 +77,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
   const gnupg = (): GnupgOptions => ({ gpgBinDir: settings.gpgBinDir() });
   const names = new KeyNames(async () => listHostKeys(gnupg()));
   const consent = new Consent({ store, dialogs, settings, onChanged: () => changed() });
+  let loggedBinDir: string | undefined;
   const service: AgentService = new AgentService({
     version,
     consent,
@@ -84,6 +87,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
       new AgentProxy({
         ...options,
         logCallback: log,
+        isTracing: () => channel.logLevel === vs.LogLevel.Trace,
         use,
         ahead: () => setting<unknown>('answerAhead', true) !== false,
         onOperation: (_sessionId, operation) => {
@@ -92,7 +96,13 @@ export function wireAgent(vs: VsCode, context: Context): void {
           void announce(vs, operation, names, remote()?.label ?? '');
         },
       }),
-    checkAgent: (options) => checkAgent(options, log),
+    checkAgent: async (options) => {
+      // Once for each directory that is used: the agent is looked at again and again.
+      const isLogged = loggedBinDir === (options.gpgBinDir ?? '');
+      loggedBinDir = options.gpgBinDir ?? '';
+      if (!isLogged) log(await gnupgForLog(options), 'info');
+      return checkAgent(options, log);
+    },
     chooseKeys: (here, options) => chooseKeys(vs, listHostKeys(options), here),
     onWaiting: (use, here) => {
       const cancel = (sessionId: string) => void service.cancel(sessionId);
@@ -163,6 +173,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
     },
   });
 
+  const wrongSettings = new WrongSettings(vs);
   const { registerCommand } = vs.commands;
   context.subscriptions.push(
     channel,
@@ -198,6 +209,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
     ),
     vs.workspace.onDidChangeConfiguration((event) => {
       if (!event.affectsConfiguration(SETTINGS)) return;
+      wrongSettings.look();
       settings.forgetWithdrawn();
       changed();
     }),
@@ -207,6 +219,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
   );
   waitForEnd();
   showStopped();
+  wrongSettings.look();
 }
 
 /** Starts the host's agent if need be, since one that is not there has no sockets; throws what is wrong with it. */
@@ -214,7 +227,6 @@ async function checkAgent(gnupg: GnupgOptions, log: LogCallback): Promise<Socket
   try {
     const agent = new HostGpgAgent({ ...gnupg, log });
     await launchAgent(gnupg);
-    log(`using ${await findProgram('gpgconf', gnupg)}`, 'info');
     const sockets = await agent.identities();
     const keys = await listHostKeys(gnupg);
     if (keys.some((key) => key.secret)) return sockets;

@@ -10,7 +10,7 @@ import { pickFrom } from '@gpg-bridge/vscode-shared/pick-from';
 import { describeOperation } from '@gpg-bridge/vscode-shared/recent-operations';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import { type CureOptions, cureFor } from './cures.ts';
-import { type Situation, truthOf, viewOf } from './status.ts';
+import { isInUse, possibleSteps, type Situation, truthOf, viewOf } from './status.ts';
 
 /** What the menu of the status bar item offers. */
 export interface RemoteMenuOptions extends CureOptions {
@@ -49,9 +49,9 @@ export async function openRemoteMenu(options: RemoteMenuOptions): Promise<void> 
 function itemsFor(options: RemoteMenuOptions): Item[] {
   const { situation, allow, start, syncKeys, testSigning, showLog } = options;
   const present = situation();
-  const { permission, error } = truthOf(present);
+  const { error } = truthOf(present);
   const { kind } = viewOf(present);
-  const isOn = kind === 'idle' || kind === 'busy' || kind === 'waiting' || kind === 'shared';
+  const can = possibleSteps(present);
   const hostPage = (page: HostMenuPage) => () => openHostPage(options, page);
   const first: Item[] = [];
   if (kind === 'error') {
@@ -76,7 +76,7 @@ function itemsFor(options: RemoteMenuOptions): Item[] {
       description: t('use GPG Bridge in place of the other forward'),
       run: options.takeOver,
     });
-  } else if (kind === 'allow' || permission === 'refused') {
+  } else if (can.allow) {
     first.push(
       {
         label: `$(shield) ${t('Allow…')}`,
@@ -89,14 +89,14 @@ function itemsFor(options: RemoteMenuOptions): Item[] {
         run: hostPage('allow-for'),
       },
     );
-  } else if (!isOn) {
+  } else if (can.start) {
     first.push({
       label: `$(play) ${t('Start…')}`,
       description: t('use the keys of your computer here'),
       run: start,
     });
   }
-  const uses: Item[] = isOn
+  const uses: Item[] = isInUse(kind)
     ? [
         {
           label: `$(beaker) ${t('Test signing')}`,
@@ -110,29 +110,28 @@ function itemsFor(options: RemoteMenuOptions): Item[] {
         },
       ]
     : [];
-  const stops: Item[] =
-    isOn || kind === 'allow' || kind === 'error'
-      ? [
-          {
-            label: `$(debug-pause) ${t('Pause…')}`,
-            description: t('nothing is signed for any remote for a while'),
-            run: hostPage('pause'),
+  const stops: Item[] = can.stop
+    ? [
+        {
+          label: `$(debug-pause) ${t('Pause…')}`,
+          description: t('nothing is signed for any remote for a while'),
+          run: hostPage('pause'),
+        },
+        {
+          label: `$(debug-stop) ${t('Stop in this remote')}`,
+          description: t('in all its windows, until you start it again'),
+          run: options.stop,
+        },
+        {
+          label: `$(debug-stop) ${t('Stop on this computer')}`,
+          description: t('for all remotes, until you start it again'),
+          run: async () => {
+            await options.runOnHost(HOST_STOP, 'computer');
+            await options.look();
           },
-          {
-            label: `$(debug-stop) ${t('Stop in this remote')}`,
-            description: t('in all its windows, until you start it again'),
-            run: options.stop,
-          },
-          {
-            label: `$(debug-stop) ${t('Stop on this computer')}`,
-            description: t('for all remotes, until you start it again'),
-            run: async () => {
-              await options.runOnHost(HOST_STOP, 'computer');
-              await options.look();
-            },
-          },
-        ]
-      : [];
+        },
+      ]
+    : [];
   return [
     ...first,
     ...uses,

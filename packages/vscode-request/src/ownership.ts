@@ -27,6 +27,8 @@ export interface OwnershipOptions {
   onTold?(told: unknown): void;
   /** A window that shares the socket wants an operation broken off. */
   onCancel?(sessionId: string): void;
+  /** The person chose Stop in another window. */
+  onStop?(): void;
   /** Whether this window is allowed to use the keys: one that is comes before one that is not. */
   isAllowed?(): boolean;
   log?: LogCallback;
@@ -42,6 +44,7 @@ const INFO_TIMEOUT_MS = 5_000;
 /** How long a window that may not use the keys leaves a free place to one that may. */
 const YIELD_MS = 500;
 const LET_GO = 'let-go';
+const STOP = 'stop';
 
 /**
  * Makes sure that one window with a working way to the host holds a remote's gpg socket: whoever finds
@@ -99,6 +102,12 @@ export class Ownership {
     this.#owner?.ask({ cancel: sessionId });
   }
 
+  /** Has the other windows stop too: what they were allowed may not rest on what all windows share. */
+  passStopOn(): void {
+    this.#owner?.ask(STOP);
+    this.#socket?.tell(STOP);
+  }
+
   async #run(signal: AbortSignal): Promise<void> {
     const { path, info, onRole, onTold, infoTimeoutMs = INFO_TIMEOUT_MS } = this.#options;
     const socketOptions = {
@@ -122,7 +131,7 @@ export class Ownership {
           'info',
         );
         this.#owner = finding.peer;
-        finding.peer.onTold((told) => onTold?.(told));
+        finding.peer.onTold((told) => (told === STOP ? this.#options.onStop?.() : onTold?.(told)));
         await untilEnd(finding.ended, signal);
         this.#owner = undefined;
         finding.leave();
@@ -141,6 +150,9 @@ export class Ownership {
   #onAsked(request: unknown): void {
     if (request === LET_GO) {
       if (!this.#isAllowed()) this.#yield.abort();
+    } else if (request === STOP) {
+      this.#socket?.tell(STOP);
+      this.#options.onStop?.();
     } else if (typeof request === 'object' && request !== null && 'cancel' in request) {
       this.#options.onCancel?.(String(request.cancel));
     }

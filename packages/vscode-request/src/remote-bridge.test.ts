@@ -46,6 +46,8 @@ async function served() {
     windowName: () => 'a window',
     gnupg: () => ({ env: home.env }),
     log: () => {},
+    isTracing: () => false,
+    onStop: () => {},
     ownKeys: () => 'set-aside',
     askAboutOwnKeys: async () => 'set-aside',
     onSituation: () => {},

@@ -26,6 +26,8 @@ export interface RemoteBridgeOptions {
   windowName(): string;
   gnupg(): GnupgOptions;
   log: LogCallback;
+  /** Whether every state of a session is logged. */
+  isTracing(): boolean;
   /** What the person answered about private keys of the remote's own. */
   ownKeys(): OwnKeysAnswer | undefined;
   /** Asks them; undefined when they gave no answer. */
@@ -33,6 +35,8 @@ export interface RemoteBridgeOptions {
   onSituation(situation: Situation): void;
   /** A failure that the person has not been told of yet; `automatic` if nobody had asked for anything. */
   onError(error: BridgeError, automatic: boolean): void;
+  /** The person chose Stop in another window of this remote. */
+  onStop(): void;
   /** This window serves the gpg socket, and is allowed to: what makes signing work is due. */
   onServing(): Promise<void>;
   timing?: Pick<OwnershipOptions, 'pingEveryMs' | 'pingDeadlineMs' | 'infoTimeoutMs'> & { retryMs?: number };
@@ -152,6 +156,11 @@ export class RemoteBridge {
     this.#ownership?.askToCancel(sessionId);
   }
 
+  /** Has the other windows of this remote stop. */
+  passStopOn(): void {
+    this.#ownership?.passStopOn();
+  }
+
   /** Remembers what the keys were used for; returns whether that was a private key. */
   addOperation(operation: Operation): boolean {
     if (!this.#operations.add(operation)) return false;
@@ -253,6 +262,7 @@ export class RemoteBridge {
         {
           ...gnupg,
           logCallback: log,
+          isTracing: () => this.#options.isTracing(),
           hostSockets: facts.sockets ?? [],
           takeover,
           carrierTimeoutMs: CARRIER_TIMEOUT_MS,
@@ -287,6 +297,7 @@ export class RemoteBridge {
       told: () => this.#situation.own,
       onTold: (told) => this.#hear(told),
       onCancel: (sessionId) => void host.disconnectAgent(sessionId).catch(() => {}), // it may have ended
+      onStop: () => this.#options.onStop(),
       isAllowed: () => this.#situation.own.permission === 'allowed',
       log,
       ...timing,

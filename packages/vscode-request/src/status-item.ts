@@ -2,7 +2,8 @@ import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { StatusBarItem } from 'vscode';
 import { type Situation, viewOf } from './status.ts';
 
-const PRIORITY = 100;
+/** Far to the right: in a narrow window VS Code leaves out the items of this side from its left on. */
+const PRIORITY = -100;
 
 /** Makes the status bar item, which opens the menu. */
 export function createStatusItem(vs: Pick<VsCode, 'window' | 'StatusBarAlignment'>): StatusBarItem {

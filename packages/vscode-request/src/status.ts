@@ -159,6 +159,22 @@ export function kindOf(situation: Situation): StatusKind {
   return role.is === 'sharing' ? 'shared' : 'idle';
 }
 
+/** What a person can do about a situation: these would have no effect in another. */
+export function possibleSteps(situation: Situation): Record<'allow' | 'start' | 'stop', boolean> {
+  const kind = kindOf(situation);
+  const isRefused = truthOf(situation).permission === 'refused';
+  return {
+    allow: kind === 'allow' || (isRefused && kind === 'off'),
+    start: !isRefused && (kind === 'off' || kind === 'paused'),
+    stop: isInUse(kind) || kind === 'allow' || kind === 'error',
+  };
+}
+
+/** Whether the keys can be used. */
+export function isInUse(kind: StatusKind): boolean {
+  return kind === 'idle' || kind === 'busy' || kind === 'waiting' || kind === 'shared';
+}
+
 /** A state as the status bar shows it. */
 export interface StatusView {
   kind: StatusKind;

@@ -130,7 +130,7 @@ async function signingKey(
   const first = keys.find((key) => flawsOf(key).length === 0) ?? keys[0];
   const setFirst = first && {
     label: t('Set It to {0}', first.userId),
-    run: () => git(options, 'config', '--global', 'user.signingKey', first.fingerprint),
+    run: () => setInGit(options, 'user.signingKey', first.fingerprint),
   };
   const format = await git(options, 'config', '--get', 'gpg.format');
   if (format === 'ssh' || format === 'x509')
@@ -141,7 +141,7 @@ async function signingKey(
         detail: t('It is "{0}": git does not sign with GPG here.', format),
         cure: {
           label: t('Set It to openpgp'),
-          run: () => git(options, 'config', '--global', 'gpg.format', 'openpgp'),
+          run: () => setInGit(options, 'gpg.format', 'openpgp'),
         },
       },
     };
@@ -159,6 +159,12 @@ async function signingKey(
     return { step: { ok: false, label, detail: `${key.userId}: ${flaws.join(', ')}`, cure: setFirst }, key };
   const detail = key ? key.userId : t('It is "{0}", which is none of your keys here, or a subkey.', wanted);
   return { step: { ok: true, label, detail, cure: key ? undefined : setFirst }, key: key ?? first };
+}
+
+/** Sets a value where it counts: in this repository if it has one of its own, else for all. */
+async function setInGit(options: TestSigningOptions, name: string, value: string): Promise<void> {
+  const own = await git(options, 'config', '--local', '--get', name);
+  await git(options, 'config', own ? '--local' : '--global', name, value);
 }
 
 /** What git prints in the window's folder; empty if it fails or is not there. */

@@ -159,7 +159,9 @@ describe('both extensions together', () => {
       expect.stringContaining('Local GPG Bridge 0.1.0, VS Code 1.100.0'),
       expect.stringContaining('Remote GPG Bridge 0.1.0, VS Code 1.100.0'),
     ]);
-    expect(window.fake.logged.join('\n')).toMatch(/info found \S+gpgconf\n(?:.*\n)*.*info using \S+gpgconf/);
+    expect(window.fake.logged.join('\n')).toMatch(
+      /info GnuPG 2\.\S+ \(\S+gpg\)\n(?:.*\n)*.*info GnuPG 2\.\S+ \(\S+gpg\)/,
+    );
   });
 
   it('leave nothing when they stop', async () => {
@@ -880,6 +882,25 @@ describe('two windows of one remote', () => {
     await owner.waitForStatus('ready');
     await other.waitForStatus('shared');
     expect((await first.sign()).status).toBe(0);
+  });
+
+  it('stop together from a window without a folder, and start together', async () => {
+    const first = (await Fixture.create()).open();
+    await first.allow();
+    await first.waitForStatus('ready');
+    const empty = await first.another();
+    empty.fake.workspace.workspaceFolders = [];
+    empty.open();
+    await empty.waitForStatus('shared');
+    await empty.run('stop');
+    await Promise.all([first, empty].map((window) => window.waitForStatus('off')));
+    expect((await empty.sign()).status).not.toBe(0);
+    for (const window of [first, empty])
+      expect(
+        ['start', 'stop', 'allow'].map((step) => window.fake.contextKeys.get(`gpgBridge.can.${step}`)),
+      ).toEqual([true, false, false]);
+    await first.run('start');
+    await first.waitForStatus('ready');
   });
 
   it('both say that a passphrase is being waited for', async () => {

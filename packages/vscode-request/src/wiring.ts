@@ -1,6 +1,5 @@
 import { type BridgeError, type ErrorCode, toBridgeError } from '@gpg-bridge/core/errors';
 import { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
-import { findProgram } from '@gpg-bridge/core/gnupg/programs';
 import {
   HOST_CHANGED,
   HOST_START,
@@ -9,6 +8,7 @@ import {
   type OwnKeysAnswer,
   REMOTE_REPORT,
 } from '@gpg-bridge/vscode-shared/contract';
+import { gnupgForLog } from '@gpg-bridge/vscode-shared/gnupg-facts';
 import { installHalf } from '@gpg-bridge/vscode-shared/install-half';
 import { t, useTranslator } from '@gpg-bridge/vscode-shared/l10n';
 import { listPublicKeys } from '@gpg-bridge/vscode-shared/list-keys';
@@ -23,7 +23,7 @@ import { RemoteBridge } from './remote-bridge.ts';
 import { OwnReport } from './remote-report.ts';
 import { RemoteState } from './remote-state.ts';
 import { SharingNotice } from './sharing-notice.ts';
-import { kindOf, type Situation, truthOf } from './status.ts';
+import { kindOf, possibleSteps, type Situation, truthOf } from './status.ts';
 import { createStatusItem, showSituation } from './status-item.ts';
 import { testSigning } from './test-signing.ts';
 import { Walkthrough } from './walkthrough.ts';
@@ -54,13 +54,12 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
   const item = createStatusItem(vs);
   const state = new RemoteState(context.globalStorageUri.fsPath, vs.env.machineId);
   const gnupg = () => ({
-    gpgBinDir: vs.workspace.getConfiguration(SETTINGS).get('gpgBinDir', '') || undefined,
+    // What is no text names no directory either, and is said as such.
+    gpgBinDir: String(vs.workspace.getConfiguration(SETTINGS).get<unknown>('gpgBinDir') ?? '') || undefined,
   });
   log(`Remote GPG Bridge ${version}, VS Code ${vs.version}, ${process.platform}`, 'info');
-  findProgram('gpgconf', gnupg()).then(
-    (path) => log(`found ${path}`, 'info'),
-    () => {}, // the start says so
-  );
+  const logGnupg = async () => log(await gnupgForLog(gnupg()), 'info');
+  void logGnupg();
   /** The answer that is acted on; another window may give another one. */
   let ownKeys = state.ownKeys;
   const names = new KeyNames(async () => listPublicKeys(gnupg()));
@@ -90,6 +89,7 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
     windowName: () => vs.workspace.name ?? t('empty window'),
     gnupg,
     log,
+    isTracing: () => channel.logLevel === vs.LogLevel.Trace,
     ownKeys: () => state.ownKeys,
     askAboutOwnKeys: async () => {
       ownKeys = await askAboutOwnKeys(vs, state);
@@ -105,9 +105,11 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
         );
       notice.update(situation);
       const isAllowed = truthOf(situation).permission === 'allowed';
-      setContext('allowed', isAllowed);
       if (isAllowed) walkthrough.done('allowed');
-      setContext('on', kindOf(situation) !== 'off' && kindOf(situation) !== 'paused');
+      // Commands show in the palette where they do something.
+      setContext('allowed', isAllowed);
+      for (const [step, isPossible] of Object.entries(possibleSteps(situation)))
+        setContext(`can.${step}`, isPossible);
       invite(situation);
     },
     onError: (error, automatic) => {
@@ -115,6 +117,7 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
       if (!automatic || EXTENSION_ERRORS.has(error.code)) void explainError(vs, error, cures);
     },
     onServing: () => keys.auto(),
+    onStop: () => void stopHere(),
   });
 
   /** One notification leads to the dialog; after that only the status bar does. */
@@ -155,6 +158,10 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
     await bridge.start();
   };
   const stop = async () => {
+    bridge.passStopOn();
+    await stopHere();
+  };
+  const stopHere = async () => {
     try {
       await host.run(HOST_STOP, 'remote');
       await bridge.look();
@@ -262,6 +269,7 @@ export function wireRequest(vs: VsCode, context: Context): () => Promise<void> {
     }),
     vs.workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration(`${SETTINGS}.gpgBinDir`)) {
+        void logGnupg();
         if (bridge.situation.wanted) void bridge.restart({ automatic: true });
       } else if (event.affectsConfiguration(SETTINGS)) {
         if (truthOf(bridge.situation).permission !== 'allowed') return;
