@@ -58,6 +58,10 @@ describe('the packed library', () => {
     expect(log).toMatch(
       /session (\d+): opened by a client of gpg-agent[\s\S]*session \1: joined with the agent/,
     );
+    // What the client did at the other end of the wire is told by the frames that came of it.
+    expect(log).toMatch(
+      /session \d+: (the client has sent its last byte|closed by the target's end) after \d+\.\d ms/,
+    );
     expect(log).toMatch(/session \d+: PKSIGN ok, \d+\.\d ms/);
     expect(log).toMatch(/session \d+: ended after \d+\.\d ms, [1-9]\d* bytes to the host, [1-9]\d* back/);
     expect(log).not.toMatch(/SETHASH \d|sig-val|SETKEYDESC \S+\+/);

@@ -106,11 +106,16 @@ function join(
       trace.reached('the client has sent its last byte');
       gate.clientEnded();
     },
+    onStreamEnd() {
+      trace.reached("closed by the target's end");
+      return false;
+    },
     fromSocket(bytes) {
       trace.count('toTarget', bytes.length);
       session.fromAgent(bytes);
     },
     onSocketEnd(_error, outlets) {
+      trace.reached('closed by the agent');
       // Behind half a line it would become a part of that, and an OK whose end is missing would count as one.
       if (!session.owed || gate.pending?.command === 'BYE' || session.halfSaid === 'line') return;
       if (session.halfSaid === 'data') outlets.toStream(LF);

@@ -75,6 +75,10 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
         pass(filter.fromClient(bytes), out);
         return true;
       },
+      onStreamEnd() {
+        trace.reached("closed by the target's end");
+        return false;
+      },
       fromSocket(bytes, out) {
         trace.count('toTarget', bytes.length);
         pass(filter.fromAgent(bytes), out);
