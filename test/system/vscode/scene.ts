@@ -1,6 +1,6 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { closeSync, constants, existsSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
 import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type RecordedLine, readUseRecord } from '@gpg-bridge/core/host/use-record-file';
 import { CodeServer, installVsCode, type VsCodeRelease } from '@gpg-bridge/test-support/code-server';
@@ -8,19 +8,28 @@ import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { lock } from '@gpg-bridge/test-support/lock';
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { makeTempDir } from '@gpg-bridge/test-support/temp';
+import { PrivateFile } from '@gpg-bridge/vscode-shared/private-file';
 import { vi } from 'vitest';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
+/** Prompts that may be open when a scene ends, with their repetitions. */
+const MOST_PROMPTS = 100;
+
 /** The passphrase of the key that needs one. */
 export const PASSPHRASE = 'correct horse';
 
-/** The VSIX files: the two halves, the pack of both, and somebody else's. */
+/** The VSIX files: the two halves, the pack of both, and those that only tests have. */
 export interface PackedExtensions {
   agent: string;
   request: string;
   pack: string;
+  /** Somebody else's in the remote, which tries what it is able to. */
   hostile: string;
+  /** Stands for the half of the computer in the extension host of the browser. */
+  localDouble: string;
+  /** Calls that from the extension host of the remote. */
+  remoteCaller: string;
 }
 
 /** Makes the VSIX files afresh, once for all releases; every file of tests has a directory for them. */
@@ -36,7 +45,14 @@ async function pack(directory: string): Promise<PackedExtensions> {
   const script = join(root, 'scripts/package-extensions.mjs');
   const printed = await runOk(process.execPath, [script, directory]);
   const [agent, request, both] = [...printed.matchAll(/^(\S+\.vsix) /gm)].map((match) => match[1]!);
-  return { agent: agent!, request: request!, pack: both!, hostile: await packHostile(directory) };
+  return {
+    agent: agent!,
+    request: request!,
+    pack: both!,
+    hostile: await packOwn(directory, 'hostile'),
+    localDouble: await packOwn(directory, 'two-hosts/local'),
+    remoteCaller: await packOwn(directory, 'two-hosts/remote'),
+  };
 }
 
 /** Installs vsce unless it is there; test files run at the same time, and wait for one install. */
@@ -51,12 +67,12 @@ async function installTools(): Promise<void> {
   }
 }
 
-/** An extension of somebody else's in the remote, which tries what it is able to. */
-async function packHostile(directory: string): Promise<string> {
-  const file = join(directory, 'hostile.vsix');
+/** Packs an extension that lies beside the tests. */
+async function packOwn(directory: string, name: string): Promise<string> {
+  const file = join(directory, `${name.replace('/', '-')}.vsix`);
   const vsce = join(root, 'tools/node_modules/@vscode/vsce/vsce');
   await runOk(process.execPath, [vsce, 'package', '--skip-license', '--out', file], {
-    cwd: join(root, 'test/system/vscode/hostile'),
+    cwd: join(root, 'test/system/vscode', name),
   });
   return file;
 }
@@ -66,6 +82,19 @@ export interface Keys {
   quick: string;
   guarded: string;
   friend: string;
+}
+
+/** What a scene may have beside what every one has. */
+export interface SceneOptions {
+  /** The language of VS Code; English unless said. */
+  locale?: string | undefined;
+  /** Settings and variables of the server that depend on the host. */
+  prepare?: ((host: GnupgHome, dir: string) => Promise<Prepared>) | undefined;
+}
+
+interface Prepared {
+  settings: Record<string, unknown>;
+  env: NodeJS.ProcessEnv;
 }
 
 /**
@@ -86,16 +115,22 @@ export class Scene {
   ) {}
 
   /** Sets everything up; the host has no keys until `createKeys`. */
-  static async create(release: VsCodeRelease, extensions: readonly string[]): Promise<Scene> {
+  static async create(
+    release: VsCodeRelease,
+    extensions: readonly string[],
+    { locale, prepare }: SceneOptions = {},
+  ): Promise<Scene> {
     const installed = await installVsCode(release);
     const dir = await makeTempDir();
     const host = await GnupgHome.create(`pinentry-program ${join(dir, 'pinentry')}\n`);
     const remote = await GnupgHome.create();
     await writePinentry(dir);
     const repository = await createRepository(dir);
+    const prepared = await prepare?.(host, dir);
     const server = await CodeServer.start(installed, {
       dir,
       extensions,
+      locale,
       settings: {
         'gpgBridgeAgent.gpgBinDir': await gpgBinDir(dir, 'host-bin', host.dir),
         'gpgBridgeRequest.gpgBinDir': await gpgBinDir(dir, 'remote-bin', remote.dir),
@@ -122,6 +157,7 @@ export class Scene {
         'workbench.tips.enabled': false,
         'chat.disableAIFeatures': true,
         'chat.commandCenter.enabled': false,
+        ...prepared?.settings,
       },
       // The remote's own programs (git, gpg) use the remote's GNUPGHOME.
       env: {
@@ -129,8 +165,11 @@ export class Scene {
         // Every prompt tells which command was before it, and how that ended.
         PROMPT_COMMAND: `echo "$? $(history 1)" > ${join(dir, 'status')}; PS1='devbox $ '`,
         SSH_AUTH_SOCK: '',
+        // What is set for all repositories there is not set for those of whoever runs the tests.
+        GIT_CONFIG_GLOBAL: join(dir, 'gitconfig'),
         HOSTILE_TRAP: await writeTrap(dir),
         HOSTILE_REPORT: join(dir, 'hostile.json'),
+        ...prepared?.env,
       },
     });
     return new Scene(dir, host, remote, server, repository);
@@ -172,6 +211,14 @@ export class Scene {
     return JSON.parse(readFileSync(join(this.dir, 'user/User/settings.json'), 'utf8'));
   }
 
+  /** Has what the person allowed or paused for a time end in a moment, as if that time had gone by. */
+  letTimeRunOut(): void {
+    const path = join(this.dir, 'user/User/globalStorage/gpg-bridge.gpg-bridge-agent/grants.json');
+    const soon = Date.now() + 1_500;
+    const inTime = (name: string, value: unknown) => (name === 'until' ? soon : value);
+    new PrivateFile(path).update((grants) => JSON.parse(JSON.stringify(grants, inTime)));
+  }
+
   /** What the hostile extension got as answers; undefined until it has tried everything. */
   hostileReport(): unknown[] | undefined {
     const path = join(this.dir, 'hostile.json');
@@ -204,6 +251,17 @@ export class Scene {
       },
       { timeout: 60_000, interval: 100 },
     );
+  }
+
+  /** The log of one half in the newest window, as VS Code writes it to its file. */
+  log(half: 'this computer' | 'remote'): string {
+    const logs = join(this.dir, 'user/logs');
+    const files = readdirSync(logs, { recursive: true, encoding: 'utf8' });
+    const path = files
+      .filter((file) => basename(file) === `GPG Bridge (${half}).log`)
+      .sort()
+      .at(-1);
+    return path === undefined ? '' : readFileSync(join(logs, path), 'utf8');
   }
 
   /** What is on record of the uses of private keys, on the computer of the person. */
@@ -243,9 +301,23 @@ export class Scene {
   /** Ends everything and deletes it. */
   async remove(): Promise<void> {
     await this.server.stop();
+    this.#dismissPrompts();
     await this.host.remove();
     await this.remote.remove();
     await rm(this.dir, { recursive: true, force: true });
+  }
+
+  /** Lets pinentries go that wait for a passphrase nobody will type. */
+  #dismissPrompts(): void {
+    for (let left = MOST_PROMPTS; left > 0; left--) {
+      try {
+        const pipe = openSync(join(this.dir, 'typed'), constants.O_WRONLY | constants.O_NONBLOCK);
+        writeSync(pipe, '\n');
+        closeSync(pipe);
+      } catch {
+        return; // nobody waits
+      }
+    }
   }
 }
 

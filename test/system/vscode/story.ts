@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { VsCodeRelease } from '@gpg-bridge/test-support/code-server';
 import type { Browser, BrowserContext } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, onTestFailed, vi } from 'vitest';
-import { type PackedExtensions, packExtensions, Scene } from './scene.ts';
+import { type PackedExtensions, packExtensions, Scene, type SceneOptions } from './scene.ts';
 import { openProfile, REMOTE_NAME, startBrowser, Workbench } from './workbench.ts';
 
 const SCREENSHOTS = fileURLToPath(new URL('../../../dist/screenshots/', import.meta.url));
@@ -19,7 +19,7 @@ export const eventually = <T>(check: () => T | Promise<T>) =>
   vi.waitFor(check, { timeout: STEP_TIMEOUT_MS, interval: 100 });
 
 /** How a story begins. */
-export interface StoryOptions {
+export interface StoryOptions extends SceneOptions {
   release: VsCodeRelease;
   /** Where its extensions are packed and its pictures are kept. */
   name: string;
@@ -37,12 +37,12 @@ export class Story {
   readonly #pictures: string;
   #browser: Browser | undefined;
 
-  constructor({ release, name, install }: StoryOptions) {
+  constructor({ release, name, install, ...options }: StoryOptions) {
     this.#pictures = join(SCREENSHOTS, name);
     vi.setConfig({ testTimeout: STEP_TIMEOUT_MS });
     beforeAll(async () => {
       this.extensions = await packExtensions(name);
-      this.scene = await Scene.create(release, install(this.extensions));
+      this.scene = await Scene.create(release, install(this.extensions), options);
       this.#browser = await startBrowser(this.scene.server.url);
       this.profile = await openProfile(this.#browser);
       await mkdir(this.#pictures, { recursive: true });

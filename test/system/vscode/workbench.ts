@@ -45,11 +45,11 @@ export function startBrowser(serverUrl: string): Promise<Browser> {
 export class Workbench {
   private constructor(readonly page: Page) {}
 
-  /** Opens a folder in a new window and returns when it has started. */
-  static async open(profile: BrowserContext, folder: string): Promise<Workbench> {
+  /** Opens a folder in a new window, or none, and returns when it has started. */
+  static async open(profile: BrowserContext, folder?: string): Promise<Workbench> {
     const page = await profile.newPage();
     page.setDefaultTimeout(60_000);
-    await page.goto(`http://${REMOTE_NAME}/?folder=${folder}`);
+    await page.goto(`http://${REMOTE_NAME}/?${folder === undefined ? 'ew=true' : `folder=${folder}`}`);
     await page.locator('.monaco-workbench .statusbar').waitFor();
     return new Workbench(page);
   }
@@ -57,6 +57,12 @@ export class Workbench {
   /** The status bar item. */
   get status(): Locator {
     return this.page.locator('[id="gpg-bridge.gpg-bridge-request.gpg-bridge.status"]');
+  }
+
+  /** Whether the whole status bar item is seen: what VS Code has no room for it moves below its bar. */
+  async isStatusShown(): Promise<boolean> {
+    const [box, { width, height }] = [await this.status.boundingBox(), this.page.viewportSize()!];
+    return box !== null && box.x >= 0 && box.x + box.width <= width && box.y + box.height <= height;
   }
 
   /** Waits until the status bar item says these words. */
@@ -125,14 +131,32 @@ export class Workbench {
 
   /** Runs a command of the palette by its title. */
   async runCommand(title: string): Promise<void> {
+    await this.#searchPalette(title);
+    await this.pick(title);
+  }
+
+  /** The commands of ours that the palette has at the moment, in their order. */
+  async commandsOffered(): Promise<string[]> {
+    await this.#searchPalette('GPG Bridge:');
+    await this.row('GPG Bridge:').waitFor();
+    const rows = await this.page
+      .locator('.quick-input-widget .monaco-list-row .label-name')
+      .allTextContents();
+    await this.escape();
+    return rows
+      .filter((title) => title.startsWith('GPG Bridge: '))
+      .map((title) => title.slice('GPG Bridge: '.length))
+      .sort();
+  }
+
+  async #searchPalette(words: string): Promise<void> {
     const input = this.page.locator('.quick-input-widget input.input').first();
     // A page that is just given the keyboard does not hand every key on.
     await vi.waitFor(async () => {
       await this.page.keyboard.press('F1');
       await input.waitFor({ timeout: ECHO_TIMEOUT_MS });
     }, PALETTE_TIMEOUT_MS);
-    await input.fill(`>${title}`);
-    await this.pick(title);
+    await input.fill(`>${words}`);
   }
 
   /** The rows of the list that is open. */
@@ -186,9 +210,9 @@ export class Workbench {
   }
 
   /** Opens the menu of the status bar item. */
-  async openMenu(): Promise<void> {
+  async openMenu(row = 'Show log'): Promise<void> {
     await this.status.click();
-    await this.row('Show log').waitFor();
+    await this.row(row).waitFor();
   }
 
   /** Opens the integrated terminal, if it is not open, and returns when its shell is ready. */
