@@ -118,6 +118,7 @@ requireSystem('chromium')(`Stopping in VS Code ${release.vscode}`, () => {
     const { quick, guarded } = scene.keys;
     const sharing = await Workbench.open(story.profile, scene.repository);
     await sharing.waitForStatus('shared');
+    expect(await sharing.spokenStatus()).toContain('The window "ship-it" holds the gpg socket.');
     await signIn(owner, 'under-way-1', guarded);
     await signIn(sharing, 'under-way-2', guarded);
     await Promise.all([owner, sharing].map((window) => window.waitForStatus('waiting for you')));
