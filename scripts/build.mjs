@@ -11,7 +11,7 @@ const cli = `${root}packages/cli/src`;
 const dist = `${root}packages/cli/dist`;
 
 /** Commands that are bundles of their own, loaded when they are called. */
-const LATE_COMMANDS = ['serve', 'demo', 'doctor'];
+const LATE_COMMANDS = ['serve', 'demo', 'doctor', 'auto'];
 
 await rm(dist, { recursive: true, force: true });
 await mkdir(`${dist}/servers`, { recursive: true });

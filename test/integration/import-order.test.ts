@@ -32,7 +32,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
       ['bridge'],
       ['daemon', 'demo'],
       ['manager'],
-      ['doctor'],
+      ['auto', 'doctor'],
       ['commands'],
       ['index', 'main'],
     ],

@@ -50,6 +50,8 @@ export interface BridgeOptions {
   restart?: boolean;
   /** A command prefix that reaches the target, in place of a target's name. */
   exec?: string;
+  /** The rule that brought the bridge up by itself, in the words in which it was added. */
+  rule?: string;
 }
 
 /** What, beside a target's name, says which bridge is meant. */
@@ -63,7 +65,7 @@ export interface OptionChange {
 }
 
 /** Options that say which bridge is meant or how it is started, and not what it is. */
-const NOT_COMPARED: ReadonlySet<string> = new Set(['user', 'exec', 'takeover', 'until']);
+const NOT_COMPARED: ReadonlySet<string> = new Set(['user', 'exec', 'takeover', 'until', 'rule']);
 
 /** What the environment says, and not the command line. */
 const VARIABLES: Readonly<Record<string, string>> = {
@@ -209,6 +211,7 @@ export function bridgeWords(options: BridgeOptions): string[] {
   if (options.takeover) words.push('--takeover');
   if (options.restart) words.push('--restart');
   if (options.exec !== undefined) words.push(`--exec=${options.exec}`);
+  if (options.rule !== undefined) words.push(`--rule=${options.rule}`);
   return words;
 }
 

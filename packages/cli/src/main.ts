@@ -33,6 +33,7 @@ const RUNNERS: Readonly<Record<CommandName, () => { run: Run } | Promise<{ run: 
   log: () => log,
   exec: () => exec,
   shell: () => shell,
+  auto: () => import('./commands/auto.ts'),
   keys: () => keys,
   env: () => env,
   doctor: () => import('./commands/doctor.ts'),

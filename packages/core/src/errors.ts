@@ -73,6 +73,11 @@ const ERROR_CODES = {
   BRIDGE_NOT_RUNNING: { exit: 1 },
   BRIDGE_BROKEN: { exit: 1 },
   STATE_DIR_UNUSABLE: { exit: 1 },
+  RULES_UNREADABLE: { exit: 1 },
+  RULE_UNKNOWN: { exit: 1 },
+  NOTHING_WAITS: { exit: 1 },
+  AUTO_RUNNING: { exit: 1 },
+  SERVICE_FAILED: { exit: 1 },
   // consent
   CONSENT_DENIED: { exit: 1 },
   CONSENT_REQUIRED: { exit: 1 },

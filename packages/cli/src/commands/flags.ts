@@ -53,6 +53,7 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   if (flags.takeover) options.takeover = true;
   if (restart !== undefined) options.restart = restart;
   if (textFlag(flags, 'exec') !== undefined) options.exec = textFlag(flags, 'exec')!;
+  if (textFlag(flags, 'rule') !== undefined) options.rule = textFlag(flags, 'rule')!;
   return options;
 }
 

@@ -51,6 +51,7 @@ export function commandHelp(name: CommandName): string {
   return [
     `gpg-bridge ${name}: ${spec.summary}`,
     `Usage: ${usageLine(name)}`,
+    ...(spec.verbs ? [`Commands:\n${verbLines(name).join('\n')}`] : []),
     ...(spec.details ? [spec.details] : []),
     `Options:\n${optionLines({ ...spec.options, ...COMMON_OPTIONS })}`,
     ...(spec.operands?.includes('TARGET') ? [TARGETS] : []),
@@ -63,6 +64,19 @@ export function usageLine(name: CommandName): string {
   const spec: CommandSpec = COMMANDS[name];
   const operands = spec.takesCommand ? (spec.operands ?? '').replace(' ', ' [OPTION…] ') : spec.operands;
   return ['gpg-bridge', name, operands, spec.takesCommand ? '' : '[OPTION…]'].filter(Boolean).join(' ');
+}
+
+/** What a command's first word may be, and what that does: each as it is written, and in words. */
+export function verbUsages(name: CommandName): [usage: string, what: string][] {
+  const { verbs = {} }: CommandSpec = COMMANDS[name];
+  return Object.entries(verbs).map(([verb, { operands, summary }]) => [
+    [name, verb, operands].filter(Boolean).join(' '),
+    summary,
+  ]);
+}
+
+function verbLines(name: CommandName): string[] {
+  return verbUsages(name).flatMap(([usage, what]) => [`  ${usage}`, `      ${what}`]);
 }
 
 function optionLines(options: Readonly<Record<string, OptionSpec>>): string {

@@ -1,4 +1,4 @@
-import { EXIT_STATUSES, TARGET_KINDS, usageLine } from './help.ts';
+import { EXIT_STATUSES, TARGET_KINDS, usageLine, verbUsages } from './help.ts';
 import {
   COMMANDS,
   COMMON_OPTIONS,
@@ -38,6 +38,7 @@ function commandSection(name: string, spec: CommandSpec): string[] {
   return [
     `.SS gpg\\-bridge ${roff(name)}`,
     `${roff(capital(spec.summary))}.`,
+    ...verbUsages(name as CommandName).flatMap(([usage, what]) => ['.TP', bold(usage), roff(what)]),
     ...(spec.details ? ['.PP', ...spec.details.split('\n').map(roff)] : []),
     ...optionEntries(spec.options),
     ...spec.examples.flatMap(([command, what]) => [

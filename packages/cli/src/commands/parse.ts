@@ -32,7 +32,8 @@ export function parseCommand(name: CommandName, all: readonly string[]): ParsedC
       const given = tokens.filter((token) => token.kind === 'option' && token.name === option).length;
       if (value !== undefined && !many && given > 1) throw usage(name, `--${option} is given ${given} times`);
     }
-    if (positionals.length > spec.maxOperands) {
+    if (spec.verbs && !values.help) checkVerb(name, spec.verbs, positionals, Object.keys(values));
+    else if (!spec.verbs && positionals.length > spec.maxOperands) {
       throw usage(name, `unexpected operand '${positionals[spec.maxOperands]}'`);
     }
     for (const [option, { choices, value: takes }] of Object.entries(spec.options)) {
@@ -59,6 +60,29 @@ export function parseCommand(name: CommandName, all: readonly string[]): ParsedC
         known.map(([option]) => option),
       );
     throw usage(name, why.charAt(0).toLowerCase() + why.slice(1).replace(/\.$/, ''), meant && `--${meant}`);
+  }
+}
+
+/** Throws unless the first operand is something that the command does, and takes what else was given. */
+function checkVerb(
+  name: CommandName,
+  verbs: NonNullable<CommandSpec['verbs']>,
+  [verb, ...operands]: readonly string[],
+  given: readonly string[],
+): void {
+  const known = Object.keys(verbs);
+  const spec = verb !== undefined && Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
+  if (!spec) {
+    const why = verb === undefined ? `it takes one of ${known.join(', ')}` : `it knows no '${verb}'`;
+    const meant = verb === undefined ? undefined : nearest(verb, known);
+    throw usage(name, why, meant && `gpg-bridge ${name} ${meant}`);
+  }
+  const foreign = given.find(
+    (option) => !spec.options.includes(option) && !Object.hasOwn(COMMON_OPTIONS, option),
+  );
+  if (foreign !== undefined) throw usage(name, `--${foreign} has no meaning for ${verb}`);
+  if (operands.length > spec.maxOperands) {
+    throw usage(name, `unexpected operand '${operands[spec.maxOperands]}'`);
   }
 }
 

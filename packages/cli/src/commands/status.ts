@@ -97,6 +97,7 @@ function asDocumented(status: DaemonStatus) {
     nextAttempt,
     endsAt,
     paused,
+    rule: options.rule ?? null,
   };
 }
 
@@ -128,6 +129,7 @@ function describe(status: DaemonStatus): string {
     `  sessions  ${sessions.open} open, ${sessions.total} in all; ${byteCount(bytes.toHost)} to the host, ${byteCount(bytes.toTarget)} back`,
   ];
   if (status.where) lines.push(`  where     ${status.where}`);
+  if (status.options.rule) lines.push(`  rule      ${status.options.rule}`);
   for (const problem of status.problems) lines.push(yellow(`  problem   ${problem}`));
   if (status.nextAttempt) {
     const left = Math.max(0, (Date.parse(status.nextAttempt) - Date.now()) / 1000);

@@ -15,7 +15,7 @@ export interface BridgeFiles {
 
 /** Names of a bridge's files, and of the temporary ones beside them. */
 const OWN_NAME =
-  /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock|uses)(?:\.(?:[x1]|new))?|paused(?:\.new)?|\.[0-9a-z]{1,9})$/;
+  /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock|uses)(?:\.(?:[x1]|new))?|paused(?:\.new)?|auto(?:-rules|-waiting)?\.(?:json|lock|log)(?:\.(?:[x1]|new))?|\.[0-9a-z]{1,9})$/;
 /** Other programs may have sockets in the same directory: only these are connected to. */
 const CONTROL_NAME = /^[0-9a-f]{16}\.sock$/;
 /** In a directory with this bit nobody removes or renames another's files. */
@@ -31,7 +31,7 @@ export function stateDirectory(env: NodeJS.ProcessEnv = process.env): string {
   return resolve(env.XDG_STATE_HOME || join(env.HOME || homedir(), '.local', 'state'), 'gpg-bridge');
 }
 
-/** Where the record of key uses is, which outlives the login: not in the runtime directory. */
+/** Where what outlives the login is (the record of key uses, rules, logs): not in the runtime directory. */
 export function recordDirectory(env: NodeJS.ProcessEnv = process.env): string {
   const { GPG_BRIDGE_STATE_DIR, XDG_STATE_HOME, HOME } = env;
   return GPG_BRIDGE_STATE_DIR

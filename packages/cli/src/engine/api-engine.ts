@@ -4,9 +4,15 @@ import type { ApiAddress } from './api-address.ts';
 import { ApiConnection, engineMessage, unexpectedAnswer } from './api-connection.ts';
 import { ApiExecStream } from './api-exec-stream.ts';
 import { checkContainerName, containerNotFound, containerNotRunning } from './container-errors.ts';
-import { parseContainerInfo } from './container-info.ts';
+import {
+  parseContainerDetails,
+  parseContainerIds,
+  parseContainerInfo,
+  parseImageLabels,
+} from './container-info.ts';
 import type {
   AttachOptions,
+  ContainerDetails,
   ContainerInfo,
   Engine,
   EngineKind,
@@ -64,9 +70,30 @@ export class ApiEngine implements Engine {
   }
 
   async inspectContainer(nameOrId: string): Promise<ContainerInfo> {
+    return parseContainerInfo(this.kind, await this.containerDocument(nameOrId));
+  }
+
+  async describeContainer(id: string): Promise<ContainerDetails> {
+    return parseContainerDetails(this.kind, await this.containerDocument(id));
+  }
+
+  async imageLabels(image: string): Promise<ReadonlyMap<string, string>> {
+    const answer = await this.connection.request('GET', `/images/${encodeURIComponent(image)}/json`);
+    if (answer.status === 200) return parseImageLabels(answer.body);
+    throw unexpectedAnswer(this.kind, 'to describe an image', answer);
+  }
+
+  async containerIds(): Promise<string[]> {
+    const answer = await this.connection.request('GET', '/containers/json');
+    if (answer.status !== 200 || !Array.isArray(answer.body))
+      throw unexpectedAnswer(this.kind, 'to list its containers', answer);
+    return parseContainerIds(answer.body.map((each: { Id?: unknown } | null) => each?.Id));
+  }
+
+  private async containerDocument(nameOrId: string): Promise<unknown> {
     checkContainerName(this.kind, nameOrId);
     const answer = await this.connection.request('GET', `/containers/${encodeURIComponent(nameOrId)}/json`);
-    if (answer.status === 200) return parseContainerInfo(this.kind, answer.body);
+    if (answer.status === 200) return answer.body;
     throw containerNotFound(this.kind, nameOrId, engineMessage(answer));
   }
 

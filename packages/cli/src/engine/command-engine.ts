@@ -4,10 +4,16 @@ import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { describeFailure, type ProgramResult, runProgram } from '@gpg-bridge/core/process/run-program';
 import { checkContainerName, containerNotFound } from './container-errors.ts';
-import { parseContainerInfo } from './container-info.ts';
+import {
+  parseContainerDetails,
+  parseContainerIds,
+  parseContainerInfo,
+  parseImageLabels,
+} from './container-info.ts';
 import { endChild } from './end-child.ts';
 import type {
   AttachOptions,
+  ContainerDetails,
   ContainerInfo,
   Engine,
   EngineKind,
@@ -62,9 +68,29 @@ export class CommandEngine implements Engine {
   }
 
   async inspectContainer(nameOrId: string): Promise<ContainerInfo> {
+    return parseContainerInfo(this.kind, await this.containerDocument(nameOrId));
+  }
+
+  async describeContainer(id: string): Promise<ContainerDetails> {
+    return parseContainerDetails(this.kind, await this.containerDocument(id));
+  }
+
+  async imageLabels(image: string): Promise<ReadonlyMap<string, string>> {
+    const output = await this.run(['image', 'inspect', image]);
+    if (output.status === 0) return parseImageLabels(firstDescription(output.stdout));
+    throw this.unreachable(lastLine(output.stderr));
+  }
+
+  async containerIds(): Promise<string[]> {
+    const { status, stdout, stderr } = await this.run(['ps', '--quiet', '--no-trunc']);
+    if (status !== 0) throw this.unreachable(lastLine(stderr));
+    return parseContainerIds(stdout.toString().split('\n'));
+  }
+
+  private async containerDocument(nameOrId: string): Promise<unknown> {
     checkContainerName(this.kind, nameOrId);
     const output = await this.run(['container', 'inspect', nameOrId]);
-    if (output.status === 0) return parseContainerInfo(this.kind, firstDescription(output.stdout));
+    if (output.status === 0) return firstDescription(output.stdout);
     const reason = lastLine(output.stderr);
     if (NO_SUCH_CONTAINER.test(reason)) throw containerNotFound(this.kind, nameOrId, reason);
     throw this.unreachable(reason);

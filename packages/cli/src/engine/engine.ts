@@ -15,6 +15,18 @@ export interface ContainerInfo {
   user: string;
 }
 
+/** What a rule looks at beside that. Everything here is the word of the engine, and of whoever made the container. */
+export interface ContainerDetails extends ContainerInfo {
+  /** The ID of its image: 64 hexadecimal digits. */
+  image: string;
+  /** What the image was called when the container was made; not a proof of anything. */
+  imageName: string;
+  /** What the container, or its image, is labelled with. */
+  labels: ReadonlyMap<string, string>;
+  /** When it was started last, in milliseconds since the epoch; undefined if the engine does not tell. */
+  startedAt: number | undefined;
+}
+
 /** How a process ended. Neither is known when the container or the engine went away under it. */
 export interface ExitInfo {
   status: number | null;
@@ -89,6 +101,12 @@ export interface Engine {
   readFile(container: string, path: string): Promise<Buffer | undefined>;
   /** Finds a container by name, id or the start of an id. */
   inspectContainer(nameOrId: string): Promise<ContainerInfo>;
+  /** Finds a container by its full id, with its image and labels. */
+  describeContainer(id: string): Promise<ContainerDetails>;
+  /** The labels of an image, by its id. */
+  imageLabels(image: string): Promise<ReadonlyMap<string, string>>;
+  /** The full ids of the containers that run. */
+  containerIds(): Promise<string[]>;
   /** The names of the containers that run. */
   containerNames(): Promise<string[]>;
   /** Starts a command without a terminal in a running container. */

@@ -3,15 +3,42 @@ import { printable } from '@gpg-bridge/core/text/escape';
 import { nearest } from '@gpg-bridge/core/text/nearest';
 import { ApiEngine } from './api-engine.ts';
 import { containerNotFound } from './container-errors.ts';
-import { type DiscoveryOptions, discoverEndpoint } from './endpoint.ts';
+import { type DiscoveryOptions, discoverEndpoint, type Endpoint } from './endpoint.ts';
 import type { ContainerInfo, Engine, EngineKind } from './engine.ts';
 
-/** A container, and the engine that it is in. */
-export interface OpenedContainer {
+/** An engine that is there. */
+export interface OpenedEngine {
   engine: Engine;
-  info: ContainerInfo;
-  /** Where that engine is. */
+  /** Where it is. */
   address: string;
+}
+
+/** A container, and the engine that it is in. */
+export interface OpenedContainer extends OpenedEngine {
+  info: ContainerInfo;
+}
+
+/** The engine that the person's own command would use; rejects with ENGINE_UNREACHABLE unless it answers. */
+export async function openEngine(kind: EngineKind, options: DiscoveryOptions = {}): Promise<OpenedEngine> {
+  const endpoint = await discoverEndpoint(kind, options);
+  const { address } = endpoint;
+  let apiError: unknown;
+  if (endpoint.way === 'api') {
+    const engine = new ApiEngine(kind, endpoint.api);
+    try {
+      await engine.ping();
+      return { engine, address };
+    } catch (error) {
+      apiError = error;
+    }
+  }
+  const engine = await commandEngine(kind, endpoint, options);
+  try {
+    await engine.ping();
+    return { engine, address };
+  } catch (error) {
+    throw apiError ?? error;
+  }
 }
 
 /**
@@ -24,7 +51,7 @@ export async function openContainer(
   options: DiscoveryOptions = {},
 ): Promise<OpenedContainer> {
   const endpoint = await discoverEndpoint(kind, options);
-  const { address, pins } = endpoint;
+  const { address } = endpoint;
   let apiError: unknown;
   if (endpoint.way === 'api') {
     const engine = new ApiEngine(kind, endpoint.api);
@@ -37,10 +64,7 @@ export async function openContainer(
         throw await withLikeName(error, engine, kind, nameOrId);
     }
   }
-  const { CommandEngine } = await import('./command-engine.ts'); // seldom needed
-  const env = { ...(options.env ?? process.env), ...pins };
-  const isStill = async () => (await discoverEndpoint(kind, { ...options, env })).address === address;
-  const engine = new CommandEngine(kind, { env, isStill });
+  const engine = await commandEngine(kind, endpoint, options);
   try {
     return { engine, info: await engine.inspectContainer(nameOrId), address };
   } catch (error) {
@@ -52,6 +76,17 @@ export async function openContainer(
 
 function isMissingCommand(error: unknown): boolean {
   return isUnreachable(error) && ((error as BridgeError).cause as NodeJS.ErrnoException)?.code === 'ENOENT';
+}
+
+async function commandEngine(
+  kind: EngineKind,
+  { address, pins }: Endpoint,
+  options: DiscoveryOptions,
+): Promise<Engine> {
+  const { CommandEngine } = await import('./command-engine.ts'); // seldom needed
+  const env = { ...(options.env ?? process.env), ...pins };
+  const isStill = async () => (await discoverEndpoint(kind, { ...options, env })).address === address;
+  return new CommandEngine(kind, { env, isStill });
 }
 
 /** For a name that no container has, the one that may be meant. */

@@ -117,22 +117,27 @@ export class Manager implements SocketBridgeManager {
   }
 
   /** Makes sure that a bridge with these options runs; returns when it works. */
-  async ensureBridge(spec: string | undefined, { now, ...said }: EnsureOptions = {}): Promise<BridgeInfo> {
+  async ensureBridge(
+    spec: string | undefined,
+    { now, keep, ...said }: EnsureOptions = {},
+  ): Promise<BridgeInfo> {
     checkOptions(said);
     const given = withDeadline(withHostAgents(said, process.env));
-    const confirmed = await this.#confirmed(spec, given);
+    const serves = async (status: DaemonStatus) =>
+      keep ? status.state !== 'ending' : isUsable(status, given);
+    const confirmed = keep ? undefined : await this.#confirmed(spec, given);
     if (confirmed) return workingInfo(confirmed);
     const target = await resolveTarget(spec, given);
     await target.check();
     const files = bridgeFiles(this.#directory, bridgeKey(target));
     let running = await this.#running(files, target);
-    if (running && (await isUsable(running, given))) return this.#reuse(target, running, given);
+    if (running && (await serves(running))) return this.#reuse(target, running, given);
     ensureStateDirectory(this.#directory);
     const lock = await this.#lock(files.lock);
     try {
       // Somebody else may have started it while we waited.
       running = await this.#running(files, target);
-      if (running && (await isUsable(running, given))) return await this.#reuse(target, running, given);
+      if (running && (await serves(running))) return await this.#reuse(target, running, given);
       if (running && running.state !== 'ending') {
         return await this.#replace(target, running, mergedOptions(running.options, given), now ?? false);
       }

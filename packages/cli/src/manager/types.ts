@@ -19,6 +19,8 @@ export interface BridgeInfo extends BridgeFacts {
 export interface EnsureOptions extends BridgeOptions {
   /** Cuts off what is in flight when a running bridge gets other options, instead of waiting for it. */
   now?: boolean;
+  /** Leaves a bridge that runs as it is, whatever its options are; it is still checked and mended. */
+  keep?: boolean;
 }
 
 /** Starts, finds and ends bridges. */

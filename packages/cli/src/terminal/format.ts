@@ -23,3 +23,8 @@ export function byteCount(bytes: number): string {
 export function shortKey(key: string): string {
   return key.startsWith('SHA256:') ? key.slice(0, 18) : key.slice(-16);
 }
+
+/** An image's ID, cut to what the engines show. */
+export function shortImage(id: string): string {
+  return id.slice(0, 12);
+}

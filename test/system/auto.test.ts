@@ -1,0 +1,199 @@
+import { randomBytes } from 'node:crypto';
+import { signInside } from '@gpg-bridge/test-support/bridged';
+import { Person, type Started } from '@gpg-bridge/test-support/cli';
+import type {
+  Container,
+  ContainerEngine,
+  ContainerOptions,
+} from '@gpg-bridge/test-support/engine/containers';
+import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
+import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+
+interface Status {
+  target: string;
+  id: string;
+  pid: number;
+  state: string;
+  rule: string | null;
+  options: { user?: string };
+}
+
+interface Waiting {
+  rule: string;
+  container: string;
+  image: string;
+  directory?: string;
+}
+
+/** Names of one test's containers begin with something of its own: engines are shared. */
+const ownPrefix = () => `auto-${randomBytes(4).toString('hex')}`;
+
+async function startContainer(engine: ContainerEngine, options: ContainerOptions): Promise<Container> {
+  const container = await engine.startContainer({ image: 'git', ...options });
+  onTestFinished(() => container.remove());
+  return container;
+}
+
+/** Starts `auto run`, and resolves when it watches the engine. */
+async function startRun(person: Person, kind: 'docker' | 'podman'): Promise<Started> {
+  const auto = person.start(['auto', 'run']);
+  onTestFinished(async () => {
+    auto.child.kill('SIGTERM');
+    expect(await auto.exited).toBe(0);
+  });
+  await auto.printed(new RegExp(`watching ${kind} at unix:`), 'stderr');
+  return auto;
+}
+
+const bridged = (kind: string, name: string) => new RegExp(`${kind}:${name}: the bridge is up`);
+
+/** How many bridges to a container it has said to have brought up. */
+const timesUp = (auto: Started, kind: string, name: string) =>
+  auto.stderr.match(new RegExp(bridged(kind, name).source, 'g'))?.length ?? 0;
+
+describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
+  requireSystem(kind)('and its containers', () => {
+    let engine: ContainerEngine;
+    /** What a target is called before its name. */
+    const prefix = kind === 'podman' ? 'podman:' : '';
+
+    beforeAll(async () => {
+      engine = await sharedEngine(kind);
+    });
+
+    /** A person whose programs find this engine, and none of the other kind. */
+    async function personAt(): Promise<Person> {
+      const variable = kind === 'podman' ? 'CONTAINER_HOST' : 'DOCKER_HOST';
+      const other = kind === 'podman' ? 'DOCKER_HOST' : 'CONTAINER_HOST';
+      const env = {
+        ...engine.env,
+        [variable]: `unix://${engine.socketPath}`,
+        [other]: 'unix:///nonexistent/sock',
+      };
+      return Person.create({ env });
+    }
+
+    it('bridges those that run already and those that start later, and shows their rule', async () => {
+      const person = await personAt();
+      const name = ownPrefix();
+      const before = await startContainer(engine, { name: `${name}-before` });
+      await person.ok('auto', 'add', `${name}-*`, '--trust', '--no-ssh');
+      const auto = await startRun(person, kind);
+      await auto.printed(bridged(kind, before.name), 'stderr');
+      expect(await signInside(before)).toContain('GOODSIG');
+      const after = await startContainer(engine, { name: `${name}-after` });
+      await startContainer(engine, { name: `other-${name}` });
+      await auto.printed(bridged(kind, after.name), 'stderr');
+      expect(await signInside(after)).toContain('GOODSIG');
+      const bridges = await person.json<Status[]>('status');
+      expect(bridges.map(({ target, state, rule }) => ({ target, state, rule }))).toEqual([
+        { target: `${prefix}${name}-after`, state: 'ready', rule: `${name}-*` },
+        { target: `${prefix}${name}-before`, state: 'ready', rule: `${name}-*` },
+      ]);
+      expect(await person.ok('status', `${prefix}${after.name}`)).toContain(`rule      ${name}-*`);
+      const before2 = await person.json<Status[]>('status', `${prefix}${before.name}`);
+      // A container that ends is left to its bridge.
+      await engine.runOk(['kill', before.id]);
+      await expect.poll(() => person.json<Status[]>('status'), { timeout: 30_000 }).toHaveLength(1);
+      expect(before2).toHaveLength(1);
+    });
+
+    it('bridges them again when they are restarted, and when they are made again under their name', async () => {
+      const person = await personAt();
+      const name = ownPrefix();
+      await person.ok('auto', 'add', name, '--trust', '--no-ssh');
+      const auto = await startRun(person, kind);
+      const container = await startContainer(engine, { name });
+      await auto.printed(bridged(kind, name), 'stderr');
+      await engine.runOk(['restart', '--time=0', container.id]);
+      await auto.printed(() => timesUp(auto, kind, name) === 2, 'stderr');
+      expect(await signInside(container)).toContain('GOODSIG');
+      await container.remove();
+      const again = await startContainer(engine, { name });
+      await auto.printed(() => timesUp(auto, kind, name) === 3, 'stderr');
+      expect(await signInside(again)).toContain('GOODSIG');
+      expect(await person.json<Status[]>('status')).toMatchObject([
+        { id: again.id, state: 'ready', rule: name },
+      ]);
+    });
+
+    it('takes no label that came with an image, and asks about a new image once', async () => {
+      const person = await personAt();
+      const name = ownPrefix();
+      const label = `example.${name}`;
+      const image = `localhost/${name}:1`;
+      const base = await startContainer(engine, { name: `${name}-base` });
+      await engine.runOk(['commit', '--change', `LABEL ${label}=yes`, base.id, image]);
+      onTestFinished(async () => void (await engine.run(['rmi', '--force', image])));
+      await person.ok('auto', 'add', '--label', `${label}=yes`, '--no-ssh');
+      const auto = await startRun(person, kind);
+      const run = (id: string, from: string, ...args: string[]) =>
+        engine.runOk([
+          'run',
+          '-d',
+          '--network=none',
+          `--name=${id}`,
+          ...engine.address.runArgs,
+          ...args,
+          from,
+          'sleep',
+          'infinity',
+        ]);
+      const remove = (id: string) =>
+        onTestFinished(async () => void (await engine.run(['rm', '--force', id])));
+      remove(`${name}-invited`);
+      await run(`${name}-invited`, image);
+      const plain = await engine.ensureImage('git');
+      remove(`${name}-own`);
+      await run(`${name}-own`, plain, `--label=${label}=yes`);
+      // Both were looked at, the first one first.
+      await auto.printed(new RegExp(`${kind}:${name}-own waits: its image is new`), 'stderr');
+      expect(auto.stderr).not.toContain('-invited');
+      expect(await person.json<Status[]>('status')).toEqual([]);
+      expect(await person.ok('auto', 'approve')).toContain(`${prefix}${name}-own`);
+      const { approved } = await person.json<{ approved: Waiting[] }>(
+        'auto',
+        'approve',
+        `${prefix}${name}-own`,
+      );
+      expect(approved).toMatchObject([{ rule: `--label ${label}=yes`, container: `${name}-own` }]);
+      await auto.printed(bridged(kind, `${name}-own`), 'stderr');
+      // The image is known now, and the same label on another container of it is enough.
+      remove(`${name}-second`);
+      await run(`${name}-second`, plain, `--label=${label}=yes`);
+      await auto.printed(bridged(kind, `${name}-second`), 'stderr');
+      expect(await person.ok('auto', 'approve')).toBe('Nothing waits for you.\n');
+      expect(auto.stderr).not.toContain('-invited');
+    });
+  });
+});
+
+requireSystem('docker')('auto run', () => {
+  it('goes on when the engine has been away, and says so', async () => {
+    const engine = await DockerEngine.start();
+    onTestFinished(() => engine.stop());
+    const person = await Person.create({
+      env: { ...engine.env, CONTAINER_HOST: 'unix:///nonexistent/sock' },
+    });
+    await person.ok('auto', 'add', '*', '--trust', '--no-ssh');
+    const container = await engine.startContainer({ name: 'box', image: 'plain' });
+    const auto = await startRun(person, 'docker');
+    await auto.printed(bridged('docker', 'box'), 'stderr');
+    await engine.stopDaemon();
+    await auto.printed(
+      /docker .*looked for again in 0\.5 s[\s\S]*looked for again in 1 s[\s\S]*looked for again in 2 s/,
+      'stderr',
+    );
+    await engine.startDaemon();
+    await auto.printed((text) => text.split('watching docker at').length === 3, 'stderr');
+    await engine.runOk(['start', container.id]);
+    await auto.printed(() => timesUp(auto, 'docker', 'box') === 2, 'stderr');
+    expect(await signInside(container)).toContain('GOODSIG');
+    // One is enough.
+    const second = await person.run(['auto', 'run']);
+    expect(second.status).toBe(1);
+    expect(second.stderr).toContain(`PID ${auto.child.pid}`);
+  });
+});
