@@ -7,6 +7,7 @@ import type {
   ContainerOptions,
 } from '@gpg-bridge/test-support/engine/containers';
 import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
+import { imageTar } from '@gpg-bridge/test-support/engine/images';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -31,7 +32,7 @@ interface Waiting {
 const ownPrefix = () => `auto-${randomBytes(4).toString('hex')}`;
 
 async function startContainer(engine: ContainerEngine, options: ContainerOptions): Promise<Container> {
-  const container = await engine.startContainer({ image: 'git', ...options });
+  const container = await engine.startContainer({ image: 'busybox', ...options });
   onTestFinished(() => container.remove());
   return container;
 }
@@ -93,11 +94,9 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
         { target: `${prefix}${name}-before`, state: 'ready', rule: `${name}-*` },
       ]);
       expect(await person.ok('status', `${prefix}${after.name}`)).toContain(`rule      ${name}-*`);
-      const before2 = await person.json<Status[]>('status', `${prefix}${before.name}`);
       // A container that ends is left to its bridge.
       await engine.runOk(['kill', before.id]);
       await expect.poll(() => person.json<Status[]>('status'), { timeout: 30_000 }).toHaveLength(1);
-      expect(before2).toHaveLength(1);
     });
 
     it('bridges them again when they are restarted, and when they are made again under their name', async () => {
@@ -124,8 +123,8 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
       const name = ownPrefix();
       const label = `example.${name}`;
       const image = `localhost/${name}:1`;
-      const base = await startContainer(engine, { name: `${name}-base` });
-      await engine.runOk(['commit', '--change', `LABEL ${label}=yes`, base.id, image]);
+      const plain = await engine.ensureImage('busybox');
+      await engine.runOk(['import', '--change', `LABEL ${label}=yes`, await imageTar('busybox'), image]);
       onTestFinished(async () => void (await engine.run(['rmi', '--force', image])));
       await person.ok('auto', 'add', '--label', `${label}=yes`, '--no-ssh');
       const auto = await startRun(person, kind);
@@ -142,10 +141,12 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
           'infinity',
         ]);
       const remove = (id: string) =>
-        onTestFinished(async () => void (await engine.run(['rm', '--force', id])));
+        onTestFinished(async () => {
+          await engine.run(['kill', id]); // Podman's `rm` would wait for a process that takes no SIGTERM
+          await engine.run(['rm', '--force', id]);
+        });
       remove(`${name}-invited`);
       await run(`${name}-invited`, image);
-      const plain = await engine.ensureImage('git');
       remove(`${name}-own`);
       await run(`${name}-own`, plain, `--label=${label}=yes`);
       // Both were looked at, the first one first.
@@ -178,7 +179,7 @@ requireSystem('docker')('auto run', () => {
       env: { ...engine.env, CONTAINER_HOST: 'unix:///nonexistent/sock' },
     });
     await person.ok('auto', 'add', '*', '--trust', '--no-ssh');
-    const container = await engine.startContainer({ name: 'box', image: 'plain' });
+    const container = await engine.startContainer({ name: 'box', image: 'busybox' });
     const auto = await startRun(person, 'docker');
     await auto.printed(bridged('docker', 'box'), 'stderr');
     await engine.stopDaemon();

@@ -120,10 +120,10 @@ export function serviceManager({ platform, env, home, uid, user }: ServiceSurrou
     name: 'systemd',
     path: join(env.XDG_CONFIG_HOME || join(home, '.config'), 'systemd/user', SYSTEMD_UNIT),
     text: systemdUnit,
-    // `enable --now` alone would leave one that runs with its old file.
+    // `restart` also starts one that does not run; `enable --now` would leave one that runs with its old file.
     start: [
       systemctl('daemon-reload'),
-      systemctl('enable', '--now', SYSTEMD_UNIT),
+      systemctl('enable', SYSTEMD_UNIT),
       systemctl('restart', SYSTEMD_UNIT),
     ],
     end: [systemctl('disable', '--now', SYSTEMD_UNIT)],

@@ -43,14 +43,14 @@ export const AUTO = {
     json: JSON_OPTION,
   },
   details:
-    'A rule has the options of `up`. `auto run` brings a bridge up for every container that a rule is for,\n' +
-    'those that run already and those that start later, in Docker and in Podman; when the container ends,\n' +
-    'so does the bridge. `auto install` makes that a service of yours: systemd, launchd, or a scheduled task.\n' +
-    'In patterns, projects and the values of labels `*` stands for any characters, `?` for one;\n' +
-    '`docker:` or `podman:` before a pattern means that engine alone.\n' +
+    'A rule has the options of `up`. `auto run` brings a bridge up for every container that a rule is\n' +
+    'for, those that run already and those that start later, in Docker and in Podman; when the container\n' +
+    'ends, so does the bridge. `auto install` makes that a service of yours: systemd, launchd, or a\n' +
+    'scheduled task. In patterns, projects and the values of labels `*` stands for any characters and `?`\n' +
+    'for one; `docker:` or `podman:` before a pattern means that engine alone.\n' +
     'A project can choose the names and labels of its containers. So the first time that a rule meets an\n' +
-    'image, or the directory of a compose project or dev container, it waits for `auto approve`, unless it\n' +
-    'was added with --trust.',
+    'image, or the directory of a compose project or dev container, it waits for `auto approve`, unless\n' +
+    'it was added with --trust.',
   examples: [
     ["gpg-bridge auto add 'dev-*' --user dev", 'containers whose name begins so'],
     ['gpg-bridge auto add --compose shop --no-ssh', 'every container of a compose project'],

@@ -1,0 +1,102 @@
+import { chmod, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { addRule, approve, readRules, removeRule } from './rules.ts';
+import { composeSelector, nameSelector } from './selector.ts';
+import { noteWaiting, readWaiting, type WaitingContainer } from './waiting.ts';
+
+let directory: string;
+
+beforeEach(async () => {
+  directory = join(await tempDir(), 'state');
+  vi.stubEnv('GPG_BRIDGE_STATE_DIR', directory);
+});
+
+const waits: WaitingContainer = {
+  rule: 'dev-*',
+  engine: 'docker',
+  container: 'dev-1',
+  image: 'b'.repeat(64),
+  imageName: 'dev',
+  directory: '/home/ada/dev',
+  since: '2026-01-01T00:00:00.000Z',
+};
+
+describe('rules', () => {
+  it('are kept in order in a private file, and changed by the same words', async () => {
+    expect(readRules()).toEqual([]);
+    expect(await addRule(nameSelector('dev-*'), { options: { user: 'dev' }, trust: false })).toBe(true);
+    expect(await addRule(composeSelector('shop'), { options: {}, trust: true })).toBe(true);
+    await approve([waits]);
+    expect(await addRule(nameSelector('dev-*'), { options: { ssh: false }, trust: false })).toBe(false);
+    expect(readRules()).toMatchObject([
+      {
+        selector: { kind: 'name', pattern: 'dev-*' },
+        options: { ssh: false },
+        approved: { images: [waits.image], directories: [waits.directory] },
+      },
+      { selector: { kind: 'compose', project: 'shop' }, trust: true },
+    ]);
+    expect((await stat(directory)).mode & 0o777).toBe(0o700);
+    expect((await stat(join(directory, 'auto-rules.json'))).mode & 0o777).toBe(0o600);
+    expect(await readdir(directory)).toEqual(['auto-rules.json']);
+  });
+
+  it('are removed by their words', async () => {
+    await addRule(nameSelector('dev-*'), { options: {}, trust: false });
+    expect(await removeRule('dev-')).toBe(false);
+    expect(await removeRule('dev-*')).toBe(true);
+    expect(readRules()).toEqual([]);
+  });
+
+  it('lose none when many are added at once', async () => {
+    const names = Array.from({ length: 20 }, (_, i) => `box-${i}`);
+    await Promise.all(names.map((name) => addRule(nameSelector(name), { options: {}, trust: false })));
+    expect(readRules()).toHaveLength(20);
+  });
+
+  it.each(['{', '{"rules": 5}', '{"rules": [{"selector": {"kind": "name"}}]}'])(
+    'in a file that says %s are an error, and the file stays',
+    async (text) => {
+      await addRule(nameSelector('dev-*'), { options: {}, trust: false });
+      const path = join(directory, 'auto-rules.json');
+      await writeFile(path, text);
+      expect(readRules).toThrow(expect.objectContaining({ code: 'RULES_UNREADABLE' }));
+      await expect(addRule(nameSelector('x'), { options: {}, trust: false })).rejects.toMatchObject({
+        code: 'RULES_UNREADABLE',
+      });
+      expect(await readFile(path, 'utf8')).toBe(text);
+    },
+  );
+
+  it('are not believed where others may write', async () => {
+    await addRule(nameSelector('dev-*'), { options: {}, trust: false });
+    await chmod(directory, 0o777);
+    expect(readRules).toThrow(expect.objectContaining({ code: 'STATE_DIR_UNUSABLE' }));
+  });
+});
+
+describe('what waits', () => {
+  it('is noted once, and goes when it is approved or its rule is removed', async () => {
+    await addRule(nameSelector('dev-*'), { options: {}, trust: false });
+    expect(noteWaiting(waits, readRules())).toBe(true);
+    expect(noteWaiting({ ...waits, since: '2026-01-02T00:00:00.000Z' }, readRules())).toBe(false);
+    expect(noteWaiting({ ...waits, container: 'dev-2' }, readRules())).toBe(true);
+    expect(readWaiting(readRules())).toHaveLength(2);
+    await approve([waits]);
+    expect(readWaiting(readRules())).toEqual([]);
+    noteWaiting({ ...waits, image: 'c'.repeat(64) }, readRules());
+    expect(readWaiting(readRules())).toHaveLength(1);
+    await removeRule('dev-*');
+    expect(readWaiting(readRules())).toEqual([]);
+  });
+
+  it('is bounded', async () => {
+    await addRule(nameSelector('dev-*'), { options: {}, trust: false });
+    for (let i = 0; i < 210; i++) noteWaiting({ ...waits, container: `dev-${i}` }, readRules());
+    const waiting = readWaiting(readRules());
+    expect(waiting).toHaveLength(200);
+    expect(waiting.at(-1)?.container).toBe('dev-209');
+  });
+});
