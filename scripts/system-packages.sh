@@ -13,6 +13,7 @@ packages=(
   chromium g++ make python3                                     # VS Code: its browser, its native modules
   gcc musl-dev gcc-aarch64-linux-gnu qemu-user-static            # the native server, here and on arm64
   busybox-static                                                # a target with nothing but a shell
+  docker-compose                                                # projects whose containers get bridges by themselves
 )
 
 missing=()

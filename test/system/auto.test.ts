@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { type RuleBridge, saysUp, startAuto, timesUp, type Waiting } from '@gpg-bridge/test-support/auto';
 import { signInside } from '@gpg-bridge/test-support/bridged';
-import { Person, type Started } from '@gpg-bridge/test-support/cli';
+import { Person } from '@gpg-bridge/test-support/cli';
 import type {
   Container,
   ContainerEngine,
@@ -12,21 +13,8 @@ import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 
-interface Status {
-  target: string;
-  id: string;
-  pid: number;
-  state: string;
-  rule: string | null;
-  options: { user?: string };
-}
-
-interface Waiting {
-  rule: string;
-  container: string;
-  image: string;
-  directory?: string;
-}
+/** How many of a hundred containers there are at a time: each has a bridge's process on this machine. */
+const AT_ONCE = 20;
 
 /** Names of one test's containers begin with something of its own: engines are shared. */
 const ownPrefix = () => `auto-${randomBytes(4).toString('hex')}`;
@@ -36,23 +24,6 @@ async function startContainer(engine: ContainerEngine, options: ContainerOptions
   onTestFinished(() => container.remove());
   return container;
 }
-
-/** Starts `auto run`, and resolves when it watches the engine. */
-async function startRun(person: Person, kind: 'docker' | 'podman'): Promise<Started> {
-  const auto = person.start(['auto', 'run']);
-  onTestFinished(async () => {
-    auto.child.kill('SIGTERM');
-    expect(await auto.exited).toBe(0);
-  });
-  await auto.printed(new RegExp(`watching ${kind} at unix:`), 'stderr');
-  return auto;
-}
-
-const bridged = (kind: string, name: string) => new RegExp(`${kind}:${name}: the bridge is up`);
-
-/** How many bridges to a container it has said to have brought up. */
-const timesUp = (auto: Started, kind: string, name: string) =>
-  auto.stderr.match(new RegExp(bridged(kind, name).source, 'g'))?.length ?? 0;
 
 describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
   requireSystem(kind)('and its containers', () => {
@@ -81,14 +52,14 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
       const name = ownPrefix();
       const before = await startContainer(engine, { name: `${name}-before` });
       await person.ok('auto', 'add', `${name}-*`, '--trust', '--no-ssh');
-      const auto = await startRun(person, kind);
-      await auto.printed(bridged(kind, before.name), 'stderr');
+      const auto = await startAuto(person, kind);
+      await auto.printed(saysUp(kind, before.name), 'stderr');
       expect(await signInside(before)).toContain('GOODSIG');
       const after = await startContainer(engine, { name: `${name}-after` });
       await startContainer(engine, { name: `other-${name}` });
-      await auto.printed(bridged(kind, after.name), 'stderr');
+      await auto.printed(saysUp(kind, after.name), 'stderr');
       expect(await signInside(after)).toContain('GOODSIG');
-      const bridges = await person.json<Status[]>('status');
+      const bridges = await person.json<RuleBridge[]>('status');
       expect(bridges.map(({ target, state, rule }) => ({ target, state, rule }))).toEqual([
         { target: `${prefix}${name}-after`, state: 'ready', rule: `${name}-*` },
         { target: `${prefix}${name}-before`, state: 'ready', rule: `${name}-*` },
@@ -96,16 +67,16 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
       expect(await person.ok('status', `${prefix}${after.name}`)).toContain(`rule      ${name}-*`);
       // A container that ends is left to its bridge.
       await engine.runOk(['kill', before.id]);
-      await expect.poll(() => person.json<Status[]>('status'), { timeout: 30_000 }).toHaveLength(1);
+      await expect.poll(() => person.json<RuleBridge[]>('status'), { timeout: 30_000 }).toHaveLength(1);
     });
 
     it('bridges them again when they are restarted, and when they are made again under their name', async () => {
       const person = await personAt();
       const name = ownPrefix();
       await person.ok('auto', 'add', name, '--trust', '--no-ssh');
-      const auto = await startRun(person, kind);
+      const auto = await startAuto(person, kind);
       const container = await startContainer(engine, { name });
-      await auto.printed(bridged(kind, name), 'stderr');
+      await auto.printed(saysUp(kind, name), 'stderr');
       await engine.runOk(['restart', '--time=0', container.id]);
       await auto.printed(() => timesUp(auto, kind, name) === 2, 'stderr');
       expect(await signInside(container)).toContain('GOODSIG');
@@ -113,7 +84,7 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
       const again = await startContainer(engine, { name });
       await auto.printed(() => timesUp(auto, kind, name) === 3, 'stderr');
       expect(await signInside(again)).toContain('GOODSIG');
-      expect(await person.json<Status[]>('status')).toMatchObject([
+      expect(await person.json<RuleBridge[]>('status')).toMatchObject([
         { id: again.id, state: 'ready', rule: name },
       ]);
     });
@@ -127,7 +98,7 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
       await engine.runOk(['import', '--change', `LABEL ${label}=yes`, await imageTar('busybox'), image]);
       onTestFinished(async () => void (await engine.run(['rmi', '--force', image])));
       await person.ok('auto', 'add', '--label', `${label}=yes`, '--no-ssh');
-      const auto = await startRun(person, kind);
+      const auto = await startAuto(person, kind);
       const run = (id: string, from: string, ...args: string[]) =>
         engine.runOk([
           'run',
@@ -152,7 +123,7 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
       // Both were looked at, the first one first.
       await auto.printed(new RegExp(`${kind}:${name}-own waits: its image is new`), 'stderr');
       expect(auto.stderr).not.toContain('-invited');
-      expect(await person.json<Status[]>('status')).toEqual([]);
+      expect(await person.json<RuleBridge[]>('status')).toEqual([]);
       expect(await person.ok('auto', 'approve')).toContain(`${prefix}${name}-own`);
       const { approved } = await person.json<{ approved: Waiting[] }>(
         'auto',
@@ -160,11 +131,11 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
         `${prefix}${name}-own`,
       );
       expect(approved).toMatchObject([{ rule: `--label ${label}=yes`, container: `${name}-own` }]);
-      await auto.printed(bridged(kind, `${name}-own`), 'stderr');
+      await auto.printed(saysUp(kind, `${name}-own`), 'stderr');
       // The image is known now, and the same label on another container of it is enough.
       remove(`${name}-second`);
       await run(`${name}-second`, plain, `--label=${label}=yes`);
-      await auto.printed(bridged(kind, `${name}-second`), 'stderr');
+      await auto.printed(saysUp(kind, `${name}-second`), 'stderr');
       expect(await person.ok('auto', 'approve')).toBe('Nothing waits for you.\n');
       expect(auto.stderr).not.toContain('-invited');
     });
@@ -180,8 +151,8 @@ requireSystem('docker')('auto run', () => {
     });
     await person.ok('auto', 'add', '*', '--trust', '--no-ssh');
     const container = await engine.startContainer({ name: 'box', image: 'busybox' });
-    const auto = await startRun(person, 'docker');
-    await auto.printed(bridged('docker', 'box'), 'stderr');
+    const auto = await startAuto(person, 'docker');
+    await auto.printed(saysUp('docker', 'box'), 'stderr');
     await engine.stopDaemon();
     await auto.printed(
       /docker .*looked for again in 0\.5 s[\s\S]*looked for again in 1 s[\s\S]*looked for again in 2 s/,
@@ -196,5 +167,27 @@ requireSystem('docker')('auto run', () => {
     const second = await person.run(['auto', 'run']);
     expect(second.status).toBe(1);
     expect(second.stderr).toContain(`PID ${auto.child.pid}`);
+  });
+
+  it('bridges a hundred that start within a minute or so, a few at a time', async () => {
+    const engine = await sharedEngine('docker');
+    const person = await Person.create({
+      env: { ...engine.env, CONTAINER_HOST: 'unix:///nonexistent/sock' },
+    });
+    const name = ownPrefix();
+    await person.ok('auto', 'add', `${name}-*`, '--trust', '--no-ssh', '--keys', 'none');
+    const auto = await startAuto(person, 'docker');
+    const containers: Container[] = [];
+    for (let i = 0; i < AT_ONCE; i++) containers.push(await startContainer(engine, { name: `${name}-${i}` }));
+    const ids = containers.map(({ id }) => id);
+    for (let started = AT_ONCE; ; started += AT_ONCE) {
+      await auto.printed(() => timesUp(auto, 'docker', `${name}-\\d+`) === started, 'stderr');
+      if (started === 100) break;
+      await engine.runOk(['kill', ...ids]);
+      await person.settled();
+      await engine.runOk(['start', ...ids]);
+    }
+    const bridges = await person.json<RuleBridge[]>('status');
+    expect(bridges.map(({ state }) => state)).toEqual(ids.map(() => 'ready'));
   });
 });

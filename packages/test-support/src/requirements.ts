@@ -28,6 +28,7 @@ const REQUIREMENTS = {
     programs: ['containerd', 'runc', 'ctr', 'mmdebstrap', 'openssl', 'nsenter', 'ip', 'setpriv'],
     other: () => (hasKubernetes() ? undefined : 'kubernetes needs to be built once: scripts/kubernetes.sh'),
   },
+  compose: { programs: ['docker-compose'] },
   root: { root: true, programs: [] },
   mount: { root: true, programs: ['mount', 'umount'] },
   systemd: { root: true, programs: ['systemd', 'systemctl', 'unshare', 'nsenter', 'setpriv'] },

@@ -20,6 +20,9 @@ const AT_ONCE = 4;
 /** Pauses before further attempts: what keeps a bridge from coming up often passes. */
 const RETRY_MS = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000];
 
+/** After so many attempts a bridge from before a container's start would have noticed that. */
+const SETTLED_ATTEMPTS = 3;
+
 /** What does not pass by itself. */
 const LASTING: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'USAGE',
@@ -73,6 +76,7 @@ export class BringUp {
     const key = `${kind}:${id}`;
     let name = id.slice(0, 12);
     try {
+      if (this.#options.rules().length === 0) return;
       const details = await engine.describeContainer(id);
       name = details.name;
       const { startedAt } = details;
@@ -86,7 +90,8 @@ export class BringUp {
         rule: ruleName(rule),
         keep: true,
       });
-      if (isOlder(info, details) && !rule.options.restart) throw endingBridge(info);
+      // One that still works later on attaches again by itself.
+      if (isOlder(info, details) && attempt < SETTLED_ATTEMPTS) throw endingBridge(info);
       this.#done.set(key, startedAt);
       const how = info.result === 'new' ? 'is up' : 'was up already';
       this.#options.log(`${kind}:${name}: the bridge ${how} (rule ${ruleName(rule)})`, 'info');

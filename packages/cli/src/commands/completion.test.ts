@@ -19,6 +19,7 @@ describe('completion', () => {
     const text = await script(shell);
     expect(text).not.toContain('ready-fd');
     for (const name of Object.keys(COMMANDS)) expect(text).toContain(name);
+    for (const verb of Object.keys(COMMANDS.auto.verbs)) expect(text).toContain(verb);
     if (isOnPath(shell)) await runOk(shell, ['-n', '-c', text]);
   });
 

@@ -83,6 +83,29 @@ describe('parseCommand', () => {
   });
 });
 
+describe('a command that does several things', () => {
+  it.each([
+    [['lst'], /it knows no 'lst'\. Did you mean `gpg-bridge auto list`\?/],
+    [[], /it takes one of add, list, remove, approve, run, install, uninstall/],
+    [['list', '--user', 'dev'], /--user has no meaning for list/],
+    [['run', 'box'], /unexpected operand 'box'/],
+    [['add', 'a', 'b'], /unexpected operand 'b'/],
+    [['add', '--exec', 'x'], /unknown option '--exec'/],
+    [['toString'], /it knows no 'toString'/],
+  ])('refuses %j', (words, message) => {
+    expect(() => parseCommand('auto', words)).toThrow(message);
+  });
+
+  it('takes what each of them takes, and --help alone', () => {
+    expect(parseCommand('auto', ['add', 'dev-*', '--user', 'dev', '--trust']).flags).toMatchObject({
+      user: 'dev',
+      trust: true,
+    });
+    expect(parseCommand('auto', ['approve', 'a', 'b', 'c']).operands).toEqual(['approve', 'a', 'b', 'c']);
+    expect(parseCommand('auto', ['--help']).flags).toMatchObject({ help: true });
+  });
+});
+
 describe('help', () => {
   it.each(NAMES)('of %s shows its usage, every option, and examples that parse', (name) => {
     const spec: CommandSpec = COMMANDS[name];

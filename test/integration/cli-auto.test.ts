@@ -1,0 +1,173 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { Person, type Started } from '@gpg-bridge/test-support/cli';
+import { EVIL, expectHarmless } from '@gpg-bridge/test-support/harmless';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, it, onTestFinished } from 'vitest';
+
+const ID = 'a'.repeat(64);
+const IMAGE = 'b'.repeat(64);
+
+/** What the engine says of its only container. */
+interface Said {
+  labels?: Record<string, string>;
+  imageName?: string;
+  imageStatus?: number;
+}
+
+/**
+ * An engine with one container that runs and in which nothing can be run. No real one can be made to fail so, nor to
+ * say such words.
+ */
+async function engineWith({
+  labels = {},
+  imageName = 'dev',
+  imageStatus = 200,
+}: Said): Promise<NodeJS.ProcessEnv> {
+  const path = join(await tempDir(), 's');
+  const container = {
+    Id: ID,
+    Name: '/box',
+    Image: `sha256:${IMAGE}`,
+    State: { Running: true, StartedAt: '2026-01-01T00:00:00Z' },
+    Config: { User: '', Image: imageName, Labels: labels },
+  };
+  const answers: Readonly<Record<string, [number, unknown]>> = {
+    '/_ping': [200, 'OK'],
+    '/containers/json': [200, [{ Id: ID, Names: ['/box'] }, { Id: EVIL }, null]],
+    [`/containers/${ID}/json`]: [200, container],
+    [`/images/${IMAGE}/json`]: [
+      imageStatus,
+      imageStatus === 200 ? { Config: { Labels: {} } } : { message: EVIL },
+    ],
+  };
+  const server = createServer((request, response) => {
+    if (request.url?.startsWith('/events')) {
+      response.writeHead(200).flushHeaders(); // and never a word
+      return;
+    }
+    const [status, body] = answers[request.url ?? ''] ?? [500, { message: `no: ${EVIL}` }];
+    response.writeHead(status).end(JSON.stringify(body));
+  }).listen(path);
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { DOCKER_HOST: `unix://${path}`, CONTAINER_HOST: 'unix:///nonexistent/sock' };
+}
+
+async function startAuto(person: Person): Promise<Started> {
+  const auto = person.start(['auto', 'run']);
+  onTestFinished(async () => {
+    auto.child.kill('SIGTERM');
+    await auto.exited;
+  });
+  await auto.printed(/watching docker at unix:/, 'stderr');
+  return auto;
+}
+
+describe('rules', () => {
+  it('are added, listed and removed by their words', async () => {
+    const person = await Person.create({ key: false });
+    expect(await person.ok('auto', 'list')).toContain('There are no rules.');
+    expect(await person.ok('auto', 'add', 'dev-*', '--user', 'dev')).toMatch(
+      /The rule dev-\* is kept\.[\s\S]*gpg-bridge auto approve[\s\S]*gpg-bridge auto install/,
+    );
+    expect(await person.json('auto', 'add', '--label', 'a=b c', '--trust')).toMatchObject({
+      rule: '--label a=b c',
+      result: 'new',
+      trust: true,
+    });
+    expect(await person.ok('auto', 'add', 'dev-*', '--no-ssh')).toContain('The rule dev-* was changed.');
+    const listed = await person.ok('auto', 'list');
+    expect(listed).toContain("'dev-*' --no-ssh  (nothing approved yet)");
+    expect(listed).toContain("--label 'a=b c'  (trusts every image)");
+    expect(listed).toContain('Nothing watches the engines');
+    expect(await person.json('auto', 'list')).toMatchObject({
+      rules: [
+        { rule: 'dev-*', options: { ssh: false, gnupgHome: person.home.dir } },
+        { rule: '--label a=b c', trust: true },
+      ],
+      waiting: [],
+      running: null,
+    });
+    const missing = await person.run(['auto', 'remove', 'dev-']);
+    expect(missing).toMatchObject({ status: 1, stderr: expect.stringContaining('Did you mean dev-*?') });
+    await person.ok('auto', 'remove', 'dev-*');
+    expect((await person.json<{ rules: unknown[] }>('auto', 'list')).rules).toHaveLength(1);
+  });
+
+  it.each([
+    [['add'], /a rule has one of NAME-PATTERN, --compose PROJECT and --label KEY=VALUE/],
+    [['add', 'a', '--compose', 'b'], /a rule has one of/],
+    [['add', 'a b'], /can't be the name of a container/],
+    [['add', 'ssh:box'], /can't be the name of a container/],
+    [['add', '--label', 'x'], /--label takes KEY=VALUE/],
+    [['add', 'a', '--for', 'soon'], /--for takes no 'soon'/],
+    [['add', 'a', '--no-gpg', '--no-ssh'], /nothing is left to bridge/],
+    [['approve', 'a', '--all'], /names or --all/],
+  ])('are refused for %j', async (words, message) => {
+    const person = await Person.create({ key: false });
+    const done = await person.run(['auto', ...words]);
+    expect(done).toMatchObject({ status: 2, stderr: expect.stringMatching(message) });
+    expect((await person.json<{ rules: unknown[] }>('auto', 'list')).rules).toEqual([]);
+  });
+});
+
+describe('auto run', () => {
+  it('shows what an engine says without anything that a terminal would obey', async () => {
+    const labels = { 'devcontainer.local_folder': EVIL, team: 'a' };
+    const person = await Person.create({ key: false, env: await engineWith({ labels, imageName: EVIL }) });
+    await person.ok('auto', 'add', '--label', 'team=a');
+    const auto = await startAuto(person);
+    await auto.printed(/docker:box waits: its image or its directory is new/, 'stderr');
+    for (const words of [
+      ['approve'],
+      ['list'],
+      ['approve', '--json'],
+      ['list', '--json'],
+      ['approve', 'box'],
+    ]) {
+      const { stdout, stderr, status } = await person.run(['auto', ...words]);
+      expect(status).toBe(0);
+      expectHarmless(`${stdout}${stderr}`);
+    }
+    await auto.printed(/docker:box: .*next attempt/, 'stderr');
+    expectHarmless(auto.stderr);
+  });
+
+  it('takes no label for the container’s own where its image can’t be looked at', async () => {
+    const env = await engineWith({ labels: { team: 'a' }, imageStatus: 404 });
+    const person = await Person.create({ key: false, env });
+    await person.ok('auto', 'add', '--label', 'team=a', '--trust');
+    const auto = await startAuto(person);
+    await auto.printed(/docker:box: its labels count for nothing/, 'stderr');
+    expectHarmless(auto.stderr);
+    expect(await person.json('status')).toEqual([]);
+  });
+
+  it('tries a bridge that fails again, after longer pauses', async () => {
+    const person = await Person.create({ key: false, env: await engineWith({}) });
+    const auto = await startAuto(person);
+    // Rules take effect while it runs.
+    await person.ok('auto', 'add', 'b?x', '--trust');
+    await auto.printed(/docker:box: .*\(next attempt in 0\.5 s\)[\s\S]*\(next attempt in 1 s\)/, 'stderr');
+    await person.ok('auto', 'remove', 'b?x');
+    expect(await person.json('auto', 'list')).toMatchObject({ running: { pid: auto.child.pid } });
+  });
+
+  it('asks about what waits by its name', async () => {
+    const person = await Person.create({ key: false, env: await engineWith({}) });
+    await person.ok('auto', 'add', 'box');
+    const auto = await startAuto(person);
+    await auto.printed(/docker:box waits: its image is new to the rule box/, 'stderr');
+    const wrong = await person.run(['auto', 'approve', 'bax']);
+    expect(wrong).toMatchObject({ status: 1, stderr: expect.stringContaining('Did you mean box?') });
+    expect(await person.ok('auto', 'approve')).toContain(`image      dev (${IMAGE.slice(0, 12)})`);
+    expect(await person.ok('auto', 'approve', 'box')).toContain('Approved: box');
+    expect(await person.ok('auto', 'approve')).toBe('Nothing waits for you.\n');
+    expect(await person.ok('auto', 'list')).toContain('(1 image approved)');
+  });
+});
