@@ -110,7 +110,7 @@ export const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
     help: 'what runs the socket server there (default: auto, the first that is found)',
     choices: ['node', 'perl', 'python', 'native', 'auto'],
   },
-  'no-ahead': { help: 'let every answer come from the agents themselves, at the cost of one crossing each' },
+  'no-ahead': { help: 'let every answer come from the agents, at the cost of one crossing each' },
   ahead: { help: 'let the target answer again what it may' },
   git: { help: "tell the target's git who signs and with which key, where it is not told" },
   'no-git': { help: "leave the target's git alone" },
