@@ -1,3 +1,7 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { failed } from './processes.mjs';
+
 /** Runs the built command and returns what it printed. */
 export async function gpgBridge(bench, host, words) {
   const env = await bench.commandEnv(host);
@@ -15,4 +19,20 @@ export async function upBridge(bench, host, words) {
     daemon: info.pid,
     stop: () => gpgBridge(bench, host, ['down', ...which]),
   };
+}
+
+/** Starts both proxies in a process of their own (see proxies.ts); `flags` are Node's, `words` the program's. */
+export async function startProxies(bench, host, { flags = [], words }) {
+  const child = spawn(process.execPath, [...flags, await bench.proxiesProgram(), ...words], {
+    env: host.env,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const gone = failed(child);
+  gone.catch(() => {});
+  await Promise.race([once(child.stdout, 'data'), gone]);
+  const stop = async () => {
+    child.stdin.end();
+    await once(child, 'close');
+  };
+  return { pid: child.pid, stop };
 }

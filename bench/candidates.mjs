@@ -1,10 +1,9 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
-import { upBridge } from './bridges.mjs';
+import { startProxies, upBridge } from './bridges.mjs';
 import { newExec } from './engine.mjs';
 import { FLOORS } from './floors.mjs';
-import { ended, failed, ofContainer, tree, untilSocket } from './processes.mjs';
+import { ended, ofContainer, tree, untilSocket } from './processes.mjs';
 
 /**
  * Ways to an agent. `start(bench, host)` sets one up and returns how it is used:
@@ -69,18 +68,8 @@ async function apiEcho(bench) {
 
 const proxies = (flags) => async (bench, host) => {
   const path = join(await bench.newDirectory(), 'S.gpg-agent');
-  const child = spawn(process.execPath, [...flags, await bench.proxiesProgram(), path], {
-    env: host.env,
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  const gone = failed(child);
-  gone.catch(() => {});
-  await Promise.race([once(child.stdout, 'data'), gone]);
-  const stop = async () => {
-    child.stdin.end();
-    await once(child, 'close');
-  };
-  return { path, roundTrip: roundTrips(path), pids: () => [child.pid], daemon: child.pid, stop };
+  const { pid, stop } = await startProxies(bench, host, { flags, words: [path] });
+  return { path, roundTrip: roundTrips(path), pids: () => [pid], daemon: pid, stop };
 };
 
 const local = (runtime) => async (bench, host) => {

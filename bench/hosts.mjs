@@ -10,6 +10,7 @@ import { once } from 'node:events';
 export async function realHost({ support }) {
   const home = await support.GnupgHome.create();
   const fingerprint = await home.createKey('Bench <bench@example.org>', { usage: 'sign' });
+  await home.addEncryptionKey(fingerprint);
   await home.launchAgent();
   const listing = await home.gpgOk(['--with-colons', '--with-keygrip', '--list-keys']);
   const agentPid = await agentPidOf(support, home);

@@ -1,4 +1,5 @@
 import { commands } from './parts/commands.mjs';
+import { distance } from './parts/distance.mjs';
 import { firstUp } from './parts/first-up.mjs';
 import { flowControl } from './parts/flow-control.mjs';
 import { gitCommit } from './parts/git-commit.mjs';
@@ -10,12 +11,15 @@ import { linear } from './parts/linear.mjs';
 import { roundTrips } from './parts/round-trips.mjs';
 import { serverStart } from './parts/server-start.mjs';
 import { sessions } from './parts/sessions.mjs';
+import { slowCommands } from './parts/slow-commands.mjs';
 import { throughput } from './parts/throughput.mjs';
 
 /** What is measured, in order. Each part gives data, and knows how to show it. */
 export const PARTS = [
-  roundTrips,
   gitCommit,
+  distance,
+  slowCommands,
+  roundTrips,
   throughput,
   linear,
   flowControl,

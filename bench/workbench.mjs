@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { appendFile, chmod, cp, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { compile, runClient } from './client.mjs';
+import { DelayingRelay } from './delaying-relay.mjs';
 import { realHost, trivialHost } from './hosts.mjs';
 import { bundle, loadSupport, ROOT } from './support.mjs';
 
@@ -92,6 +93,20 @@ export class Workbench {
   /** The name under which the command reaches an sshd. */
   sshHost(number = 1) {
     return `${this.support.SSH_HOST}-${number}`;
+  }
+
+  /** A machine behind an sshd and a relay that can hold every byte: its name for `ssh`, its home and environment. */
+  farMachine(purpose) {
+    return this.#memo(`far machine ${purpose}`, async () => {
+      const server = await this.#owned(`sshd ${purpose}`, () => this.support.SshServer.start());
+      const relay = await this.#owned(`relay ${purpose}`, () => DelayingRelay.to(server.port));
+      const name = `far-${purpose}`;
+      const own = await readFile(server.configPath, 'utf8');
+      const config = own.replace(/^Host .*$/m, `Host ${name}`).replace(/^Port .*$/m, `Port ${relay.port}`);
+      await appendFile(join(await this.binDirectory(), 'ssh_config'), config);
+      const env = { ...process.env, HOME: server.home, GNUPGHOME: join(server.home, '.gnupg') };
+      return { name, relay, home: server.home, env };
+    });
   }
 
   /** A running container, by what it is for; with its first process, whose root is the container's. */

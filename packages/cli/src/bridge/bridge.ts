@@ -63,6 +63,8 @@ export interface BridgeParts {
   heartbeat?: HeartbeatTimes | undefined;
   journal: Journal;
   log: LogCallback;
+  /** Where every step of every session is told; absent: nowhere. */
+  traceLog?: LogCallback | undefined;
   /** Gives up on a bridge that is not ready yet. */
   signal?: AbortSignal | undefined;
 }
@@ -320,7 +322,7 @@ async function serveTarget(
   signal?.addEventListener('abort', giveUp);
   try {
     const { gpg, ssh, sshKeys } = await host.agents;
-    const shared = { use: use ?? unrecordedUse(), journal, log };
+    const shared = { use: use ?? unrecordedUse(), journal, log, traceLog: parts.traceLog };
     const ahead =
       gpg && parts.ahead !== false
         ? answersAhead(muxer, gpg, shared.use.grant?.keygrips !== undefined, log)

@@ -26,12 +26,14 @@ export interface GpgService {
   use: TargetUse;
   journal: Journal;
   log: LogCallback;
+  /** Where every step of every session is told; absent: nowhere. */
+  traceLog?: LogCallback | undefined;
 }
 
 /** Joins one client's stream with a connection of its own to the host's gpg-agent, when there is room for it. */
 export function serveGpgStream(stream: MuxStream, service: GpgService): void {
   const opening = new AbortController();
-  const trace = new SessionTrace(`session ${stream.id}`, 'opened by a client of gpg-agent', service.log);
+  const trace = traceOf(stream, service);
   const stopWaiting = service.connections.enter((leave) => {
     opening.signal.addEventListener('abort', leave);
     service.agent.open(
@@ -43,7 +45,7 @@ export function serveGpgStream(stream: MuxStream, service: GpgService): void {
         },
         failed(error) {
           leave();
-          trace.reached('no agent to be had');
+          trace?.reached('no agent to be had');
           answerUnavailable(stream, error, service.log);
         },
       },
@@ -52,11 +54,16 @@ export function serveGpgStream(stream: MuxStream, service: GpgService): void {
   });
   // A client that leaves before its turn, or before the agent greets, keeps no connection.
   stream.onAbandoned(() => {
-    trace.reached('the client left before it was its turn');
+    trace?.reached('the client left before it was its turn');
     stopWaiting();
     opening.abort();
     stream.discard();
   });
+}
+
+/** Tells of a session where that is asked for: the words are not made for nobody. */
+function traceOf({ id }: MuxStream, { traceLog }: GpgService): SessionTrace | undefined {
+  return traceLog && new SessionTrace(`session ${id}`, 'opened by a client of gpg-agent', traceLog);
 }
 
 /** Passes bytes both ways through a gate that gives the agent one command at a time. */
@@ -65,12 +72,12 @@ function join(
   socket: Socket,
   greeting: Buffer,
   { use, journal, ahead }: GpgService,
-  trace: SessionTrace,
+  trace: SessionTrace | undefined,
   leave: () => void,
 ): void {
   let out: Outlets | undefined;
   const onOperation = (operation: Operation) => {
-    trace.answered(operation);
+    trace?.answered(operation);
     journal.operation(stream.id, operation);
   };
   const rules = new KeyUseRules(use, onOperation, stream.id);
@@ -95,27 +102,27 @@ function join(
   pipeSocket(stream, socket, {
     onStart(outlets) {
       out = outlets;
-      trace.reached('joined with the agent');
+      trace?.reached('joined with the agent');
       session.fromAgent(greeting);
     },
     fromStream(bytes) {
-      trace.count('toHost', bytes.length);
+      trace?.count('toHost', bytes.length);
       return session.fromClient(bytes);
     },
     onStreamEof() {
-      trace.reached('the client has sent its last byte');
+      trace?.reached('the client has sent its last byte');
       gate.clientEnded();
     },
     onStreamEnd() {
-      trace.reached("closed by the target's end");
+      trace?.reached("closed by the target's end");
       return false;
     },
     fromSocket(bytes) {
-      trace.count('toTarget', bytes.length);
+      trace?.count('toTarget', bytes.length);
       session.fromAgent(bytes);
     },
     onSocketEnd(_error, outlets) {
-      trace.reached('closed by the agent');
+      trace?.reached('closed by the agent');
       // Behind half a line it would become a part of that, and an OK whose end is missing would count as one.
       if (!session.owed || gate.pending?.command === 'BYE' || session.halfSaid === 'line') return;
       if (session.halfSaid === 'data') outlets.toStream(LF);
@@ -125,7 +132,7 @@ function join(
     onEnd() {
       gate.end();
       journal.end(gate);
-      trace.ended();
+      trace?.ended();
       leave();
     },
   });

@@ -26,6 +26,8 @@ export interface SshService {
   use: TargetUse;
   journal: Journal;
   log: LogCallback;
+  /** Where every step of every session is told; absent: nowhere. */
+  traceLog?: LogCallback | undefined;
 }
 
 /** Joins one client's stream with the host's ssh-agent, through the allowlist, when there is room for it. */
@@ -48,12 +50,14 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
       stream.discard(); // the client left meanwhile, and what it sent goes nowhere
       return;
     }
-    const trace = new SessionTrace(`session ${stream.id}`, 'opened by a client of ssh-agent', log);
+    const trace =
+      service.traceLog &&
+      new SessionTrace(`session ${stream.id}`, 'opened by a client of ssh-agent', service.traceLog);
     let outlets: Outlets | undefined;
     const filter = new SshAgentFilter({
       ...(service.keys ? { keys: service.keys } : {}),
       onOperation(operation) {
-        trace.answered(operation);
+        trace?.answered(operation);
         journal.operation(stream.id, operation);
       },
       attemptSign: (operation) => signAttempt(operation, stream.id, service),
@@ -67,27 +71,27 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
     pipeSocket(stream, socket, {
       onStart(out) {
         outlets = out;
-        trace.reached('joined with the agent');
+        trace?.reached('joined with the agent');
       },
       fromStream(bytes, out) {
-        trace.count('toHost', bytes.length);
+        trace?.count('toHost', bytes.length);
         for (const note of stream.takeNotes() ?? []) filter.told(note);
         pass(filter.fromClient(bytes), out);
         return true;
       },
       onStreamEnd() {
-        trace.reached("closed by the target's end");
+        trace?.reached("closed by the target's end");
         return false;
       },
       fromSocket(bytes, out) {
-        trace.count('toTarget', bytes.length);
+        trace?.count('toTarget', bytes.length);
         pass(filter.fromAgent(bytes), out);
       },
       onEnd(error) {
         if (error) log(`an ssh session ended: ${error.message}`, 'warn');
         filter.end();
         journal.end(filter);
-        trace.ended();
+        trace?.ended();
         leave();
       },
     });

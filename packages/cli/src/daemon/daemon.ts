@@ -273,6 +273,7 @@ export class Daemon {
       heartbeat: heartbeatTimes(process.env),
       journal: this.#journal,
       log: this.#say,
+      traceLog: this.#verbose ? this.#say : undefined,
       signal: this.#ending.signal,
     });
     let end = (_why: string) => {};

@@ -3,7 +3,14 @@ import { CUT_LINE_BYTES, MAX_LINE_BYTES } from './block-scanner.ts';
 import { isCancellation } from './error-codes.ts';
 import { LineHead } from './line-head.ts';
 import type { Operation, Outcome, PendingOperation } from './operation.ts';
-import { chosenBy, commandWord, keyNamedIn, NAMES_KEY_LENGTH, namesKey } from './operation.ts';
+import {
+  chosenBy,
+  commandWord,
+  finishedOperation,
+  keyNamedIn,
+  NAMES_KEY_LENGTH,
+  namesKey,
+} from './operation.ts';
 import { isKeyUse, usesPrivateKey } from './private-key-commands.ts';
 
 /** What decides about commands, and is told what became of them. */
@@ -13,6 +20,11 @@ export interface GateRules {
    * command back until it resolves. `block` is the command's line with the comments before it, during the call.
    */
   admit?(command: PendingOperation, block: Buffer): Admission | Promise<Admission>;
+  /**
+   * Asked about a command behind others that the agent has not answered: whether it may go to the agent with them.
+   * If not it waits, and is asked about again. One that may is not asked about with `admit`, and passes as it is.
+   */
+  overlaps?(command: PendingOperation, block: Buffer): boolean;
   /** Asked when the agent inquires: what it is sent in the client's place, which then does not see the inquiry. */
   inquired?(): Buffer | undefined;
   /** Told of a command before its answer leaves for the client; an answer returned here takes its place. */
@@ -54,9 +66,10 @@ const MAX_COMMENT_BYTES = 4_096;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Stands between a client and gpg-agent on the host: gives the agent one command at a time, so that the command
- * that the agent is answering is known at every moment, whatever a client sends ahead. Bytes are passed on as they
- * are, unless the rules say otherwise; the answer to a use of a key leaves in one piece, after the rules were told.
+ * Stands between a client and gpg-agent on the host: gives the agent one command at a time, or those together that
+ * the rules let overlap, so that the command that the agent is answering is known at every moment, whatever a client
+ * sends ahead. Bytes are passed on as they are, unless the rules say otherwise; the answer to a use of a key leaves
+ * in one piece, after the rules were told.
  */
 export class CommandGate {
   readonly #rules: GateRules;
@@ -68,6 +81,10 @@ export class CommandGate {
   readonly #fromAgent = new LineHead((line) => line.wordIs('ERR'));
   #turn: Turn = 'greeting';
   #current: PendingOperation | undefined;
+  /** Commands that went to the agent together with the current one. */
+  readonly #overlapping: PendingOperation[] = [];
+  /** What has to be written to the agent, with what follows it in the same chunk. */
+  #unwritten: Buffer[] = [];
   #chosenKey: string | undefined;
   /** The beginning of a command whose line is not complete, with the comments before it. */
   #partial = NOTHING;
@@ -127,9 +144,9 @@ export class CommandGate {
       return false;
     }
     const used = this.#use(chunk);
-    if (used === chunk.length) return true;
-    this.#early = Buffer.from(chunk.subarray(used));
-    return false;
+    if (used < chunk.length) this.#early = Buffer.from(chunk.subarray(used));
+    this.#write();
+    return this.#early.length === 0;
   }
 
   /** The client has sent its last byte. */
@@ -158,8 +175,10 @@ export class CommandGate {
     if (this.#turn === 'over') return;
     this.#turn = 'over';
     this.#early = this.#partial = NOTHING;
-    const operation = this.#current;
-    if (operation) this.#finish(operation, operation.command === 'BYE' ? 'ok' : 'closed');
+    const operations = [...(this.#current ? [this.#current] : []), ...this.#overlapping.splice(0)];
+    for (const operation of operations) {
+      this.#finish(operation, operation.command === 'BYE' ? 'ok' : 'closed');
+    }
   }
 
   /** Uses what it is the client's turn for; returns how many bytes that were. */
@@ -167,6 +186,12 @@ export class CommandGate {
     const line = this.#fromClient;
     let from = 0;
     for (let at = 0; at < chunk.length; ) {
+      if (this.#turn === 'agent' && this.#rules.overlaps) {
+        const end = this.#overlap(chunk, from);
+        if (end === from) return from;
+        from = at = end;
+        continue;
+      }
       if (this.#turn !== 'client' && this.#turn !== 'inquiry') return from;
       const lineStart = at - (line.isComplete ? 0 : line.length);
       at = line.read(chunk, at);
@@ -219,14 +244,42 @@ export class CommandGate {
     }
   }
 
-  #command(bytes: Buffer): void {
+  /** Sends the next line with the commands that the agent is answering, if it may; returns where it ended. */
+  #overlap(chunk: Buffer, from: number): number {
     const line = this.#fromClient;
+    const end = line.read(chunk, from);
+    const isCommand = end > 0 && line.length <= MAX_LINE_BYTES && !line.isBlank && !line.isComment;
+    const bytes = chunk.subarray(from, end);
+    const operation = isCommand ? this.#operation() : undefined;
+    if (!operation || !this.#rules.overlaps?.(operation, bytes)) {
+      line.reset(); // it is read again when its turn has come
+      return from;
+    }
+    this.#overlapping.push(operation);
+    this.#unwritten.push(bytes);
+    return end;
+  }
+
+  /** The command whose line was read. */
+  #operation(): PendingOperation {
+    const command = commandWord(this.#fromClient);
+    const key =
+      keyNamedIn(this.#fromClient.argument) ?? (usesPrivateKey(command) ? this.#chosenKey : undefined);
+    const startedAt = this.#now();
+    return key === undefined ? { command, startedAt } : { command, key, startedAt };
+  }
+
+  #write(): void {
+    const [first, ...more] = this.#unwritten;
+    if (!first) return;
+    this.#unwritten = [];
+    this.#out.toAgent(more.length === 0 ? first : Buffer.concat([first, ...more]));
+  }
+
+  #command(bytes: Buffer): void {
     const block = this.#partial.length > 0 ? Buffer.concat([this.#partial, bytes]) : bytes;
     this.#partial = NOTHING;
-    const command = commandWord(line);
-    const key = keyNamedIn(line.argument) ?? (usesPrivateKey(command) ? this.#chosenKey : undefined);
-    const startedAt = this.#now();
-    const operation = key === undefined ? { command, startedAt } : { command, key, startedAt };
+    const operation = this.#operation();
     this.#current = operation;
     const admission = this.#rules.admit?.(operation, block) ?? PASS;
     if (!(admission instanceof Promise)) {
@@ -245,6 +298,7 @@ export class CommandGate {
     this.#turn = 'client';
     this.#carryOut(operation, block, admission);
     this.#useEarly();
+    this.#write();
   }
 
   #carryOut(operation: PendingOperation, block: Buffer, admission: Admission): void {
@@ -255,7 +309,7 @@ export class CommandGate {
     }
     this.#turn = 'agent';
     this.#edit = admission.edit;
-    this.#out.toAgent(admission.instead ?? block);
+    this.#unwritten.push(admission.instead ?? block);
   }
 
   /** The word that ends a response, if this line does. */
@@ -281,7 +335,10 @@ export class CommandGate {
     } else {
       const isOver = last === 'OK' && this.#current?.command === 'BYE';
       const replaced = last === 'greeting' ? undefined : this.#settle(last, argument);
-      this.#turn = isOver ? 'over' : 'client';
+      const next = this.#overlapping.shift();
+      this.#current = next;
+      this.#edit = undefined;
+      this.#turn = isOver ? 'over' : next ? 'agent' : 'client';
       this.#out.toClient(replaced ?? answer);
       // The agent closes now, and answers nothing that came behind BYE.
       if (isOver) this.#early = this.#partial = NOTHING;
@@ -309,12 +366,8 @@ export class CommandGate {
   #finish(operation: PendingOperation, outcome: Outcome, errorCode?: number): Buffer | undefined {
     this.#current = undefined;
     if (outcome === 'ok') this.#chosenKey = chosenBy(operation, this.#chosenKey);
-    return this.#rules.finished({
-      ...operation,
-      outcome,
-      durationMs: Math.max(0, this.#now() - operation.startedAt),
-      ...(errorCode === undefined ? {} : { errorCode }),
-    });
+    const durationMs = Math.max(0, this.#now() - operation.startedAt);
+    return this.#rules.finished(finishedOperation(operation, outcome, durationMs, errorCode));
   }
 
   #useEarly(): void {
@@ -322,10 +375,9 @@ export class CommandGate {
       const early = this.#early;
       this.#early = NOTHING;
       const used = this.#use(early);
-      if (used < early.length) {
-        this.#early = Buffer.concat([early.subarray(used), this.#early]);
-        return;
-      }
+      if (used < early.length) this.#early = Buffer.concat([early.subarray(used), this.#early]);
+      this.#write();
+      if (this.#early.length > 0) return;
       this.#out.resume();
     }
     this.#endAgentIfDone();

@@ -21,6 +21,19 @@ export interface Operation extends PendingOperation {
   durationMs: number;
 }
 
+/** An operation that has ended. Made for every command there is: copying what is pending takes ten times as long. */
+export function finishedOperation(
+  { command, key, startedAt }: PendingOperation,
+  outcome: Outcome,
+  durationMs: number,
+  errorCode?: number,
+): Operation {
+  const finished: Operation = { command, startedAt, outcome, durationMs };
+  if (key !== undefined) finished.key = key;
+  if (errorCode !== undefined) finished.errorCode = errorCode;
+  return finished;
+}
+
 /** Shown for a line that is no command, or of which too little could be remembered. */
 export const UNKNOWN_COMMAND = '?';
 

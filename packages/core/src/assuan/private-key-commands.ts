@@ -1,9 +1,9 @@
 /** The commands that use a private key, and so may wait for a PIN, a passphrase or a touch; with what they make. */
-const PURPOSES = {
-  PKSIGN: 'a signature',
-  PKDECRYPT: 'a decryption',
-  PKAUTH: 'an authentication',
-} as const;
+const PURPOSES: ReadonlyMap<string, string> = new Map([
+  ['PKSIGN', 'a signature'],
+  ['PKDECRYPT', 'a decryption'],
+  ['PKAUTH', 'an authentication'],
+]);
 
 /** An answer to such a command that takes longer than this most likely waits for a person. */
 export const PERSON_WAITS_AFTER_MS = 1_000;
@@ -12,8 +12,8 @@ export const PERSON_WAITS_AFTER_MS = 1_000;
 export const GET_PASSPHRASE = 'GET_PASSPHRASE';
 
 /** Whether a command, in capitals, uses a private key. */
-export function usesPrivateKey(command: string): command is keyof typeof PURPOSES {
-  return Object.hasOwn(PURPOSES, command);
+export function usesPrivateKey(command: string): boolean {
+  return PURPOSES.has(command);
 }
 
 /** Whether a command uses a private key or a person's passphrase: then it is recorded and may wait for a person. */
@@ -23,5 +23,5 @@ export function isKeyUse(command: string): boolean {
 
 /** What a private-key command is for, in a person's words. */
 export function purposeOf(command: string): string | undefined {
-  return usesPrivateKey(command) ? PURPOSES[command] : undefined;
+  return PURPOSES.get(command);
 }

@@ -1,7 +1,7 @@
 import { LogBook } from '@gpg-bridge/test-support/log-book';
 import { describe, expect, it } from 'vitest';
 import { onceOf } from '../assuan/answer-table.ts';
-import type { GateRules } from '../assuan/command-gate.ts';
+import { type GateRules, PASS } from '../assuan/command-gate.ts';
 import type { Operation } from '../assuan/operation.ts';
 import { decodeFields } from '../mux/fields.ts';
 import { AheadSession } from './ahead-session.ts';
@@ -82,11 +82,11 @@ function session({ rules = {}, recent = [] }: { rules?: Partial<GateRules>; rece
 const SETTINGS = ['RESET', `SIGKEY ${GRIP}`, 'SETKEYDESC for+you', `SETHASH 8 ${HASH}`];
 
 describe('told commands', () => {
-  it('reach the agent one by one, before the one that waits, whose answer alone goes to the client', () => {
+  it('reach the agent together, before the one that waits, whose answer alone goes to the client', () => {
     const { client, agent, asked, sent, operations } = session();
     client(SETTINGS, 'PKSIGN\n');
-    for (const line of SETTINGS) {
-      expect(asked()).toEqual([line]);
+    for (const answered of SETTINGS.keys()) {
+      expect(asked()).toEqual(answered === 0 ? SETTINGS : []);
       agent('OK\n');
     }
     expect(asked()).toEqual(['PKSIGN']);
@@ -127,11 +127,51 @@ describe('told commands', () => {
     expect(sent.turns).toHaveLength(1);
   });
 
+  it.each([1, 7, 30])('are put together from pieces of %i bytes', (size) => {
+    const { client, agent, asked, made, sent } = session();
+    client(
+      SETTINGS.slice(0, 1),
+      '',
+      SETTINGS.map((line) => session().idFor(line)),
+    );
+    const rest = Buffer.from(`${SETTINGS.slice(1).join('\n')}\nNOP\n`);
+    for (let at = 0; at < rest.length; at += size) made.fromClient(Buffer.from(rest.subarray(at, at + size)));
+    agent('OK\nOK\n'.slice(0, 4));
+    agent('K\n');
+    agent('OK\nOK\n');
+    expect(asked()).toEqual([...SETTINGS, 'NOP']);
+    agent(NO_KEY);
+    expect(sent.client).toBe(NO_KEY);
+  });
+
+  it('that the rules change have their turn alone', () => {
+    const admit: GateRules['admit'] = (_operation, block) =>
+      block.includes('SETKEYDESC') ? { pass: true, instead: Buffer.from('NOP\n') } : PASS;
+    const { client, agent, asked } = session({ rules: { admit } });
+    client(SETTINGS, 'HAVEKEY\n');
+    expect(asked()).toEqual(SETTINGS.slice(0, 2));
+    agent('OK\nOK\n');
+    expect(asked()).toEqual(['NOP', SETTINGS[3]]);
+    agent('OK\nOK\n');
+    expect(asked()).toEqual(['HAVEKEY']);
+  });
+
+  it('are told as closed, each of them, when the agent goes', () => {
+    const { client, made, operations } = session();
+    client(SETTINGS, 'PKSIGN\n');
+    made.gate.end();
+    expect(operations.map(({ command, outcome }) => [command, outcome])).toEqual([
+      ['RESET', 'closed'],
+      ['SIGKEY', 'closed'],
+      ['SETKEYDESC', 'closed'],
+      ['SETHASH', 'closed'],
+    ]);
+  });
+
   it('may be all that a client sends before it leaves', () => {
     const { client, agent, asked, made, sent } = session();
     client(['RESET', `SIGKEY ${GRIP}`]);
     made.gate.clientEnded();
-    expect(sent.ends).toBe(0);
     agent('OK\n');
     expect(asked()).toEqual(['RESET', `SIGKEY ${GRIP}`]);
     agent('OK\n');
@@ -186,6 +226,15 @@ describe('an answer that is not as told', () => {
     agent('ERR 67109141 IPC call has been cancelled <GPG Agent>\n');
     expect(asked()).toEqual([]);
     expect(sent.client).toBe(CHANGED);
+  });
+
+  it('that is an inquiry with told commands behind it ends the session, and is not told again', () => {
+    const { client, agent, asked, sent, idFor } = session();
+    client(SETTINGS, 'PKSIGN\n');
+    expect(() => agent('INQUIRE DATA\n')).toThrow('asked for data where it never did before');
+    expect(asked()).not.toContain('PKSIGN');
+    expect(sent.client).toBe('');
+    expect(idFor('RESET')).toBe(0);
   });
 
   it('lets no private key be used until a RESET was really answered OK', () => {

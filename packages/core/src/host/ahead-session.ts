@@ -10,7 +10,7 @@ import {
 import type { Operation, PendingOperation } from '../assuan/operation.ts';
 import { isKeyUse } from '../assuan/private-key-commands.ts';
 import { Questions } from '../assuan/questions.ts';
-import { toBridgeError } from '../errors.ts';
+import { BridgeError, toBridgeError } from '../errors.ts';
 import { encodeFields } from '../mux/fields.ts';
 import type { AnswersAhead } from './answers-ahead.ts';
 import { CHANGED, type Told, ToldAnswers, UNKNOWN_TOLD } from './told-answers.ts';
@@ -50,8 +50,9 @@ const ASKED_ALONG: ReadonlySet<string> = new Set(['HAVEKEY', 'KEYINFO']);
 
 /**
  * One session with the host's agent, whose target has answered some of the client's commands ahead. Every command
- * reaches the agent in order, and the agent's answer to a told one is compared with what the client was told. While
- * one differs, nothing that waits for the agent gets there, and no private key is used before a RESET was answered OK.
+ * reaches the agent in order, told ones together, and the agent's answer to a told one is compared with what the
+ * client was told. While one differs, nothing that waits for the agent gets there, and no private key is used before
+ * a RESET was answered OK.
  */
 export class AheadSession implements GateRules {
   readonly gate: CommandGate;
@@ -65,8 +66,8 @@ export class AheadSession implements GateRules {
   #received = 0;
   #hasGreeted = false;
   #ids: number[] = [];
-  /** The told line that the agent is answering, and its answer so far. */
-  #told: Told | undefined;
+  /** Told lines that the agent has got and not answered, and its answer to the first of them so far. */
+  readonly #told: Told[] = [];
   #answer = '';
   #hasInquired = false;
   /** The next bytes for the client end the answer to a command. */
@@ -91,12 +92,12 @@ export class AheadSession implements GateRules {
 
   /** Whether the client waits for a response. */
   get owed(): boolean {
-    return this.gate.owed && !(this.#told && !this.gate.hasMore);
+    return this.gate.owed && (this.#told.length === 0 || this.gate.hasMore);
   }
 
   /** What the client has got the beginning of. */
   get halfSaid(): 'nothing' | 'data' | 'line' {
-    return this.#told ? 'nothing' : this.gate.halfSaid;
+    return this.#told.length > 0 ? 'nothing' : this.gate.halfSaid;
   }
 
   /** Takes bytes of the client; see `CommandGate.fromClient`. */
@@ -131,9 +132,27 @@ export class AheadSession implements GateRules {
     return this.#ask(lines).then(() => this.#decide(operation, kept));
   }
 
+  overlaps(operation: PendingOperation, block: Buffer): boolean {
+    const id = this.#ids[0];
+    if (id === undefined || this.#told.length === 0 || isKeyUse(operation.command)) return false;
+    // What is not passed as it is, or not told by our table, has its turn when the agent has answered the others.
+    if (this.#decide(operation, block) !== PASS) return false;
+    const told = this.#check.find(id, lineOf(block), operation.command);
+    if (!told) return false;
+    this.#ids.shift();
+    this.#told.push(told);
+    return true;
+  }
+
   inquired(): Buffer | undefined {
-    if (!this.#told) return undefined;
+    const [told, next] = this.#told;
+    if (!told) return undefined;
     this.#hasInquired = true;
+    // The agent has taken the next line for the data that it asks for.
+    if (next) {
+      this.#check.compare(told, '', true);
+      this.#out.broken(inquiredAhead());
+    }
     return CANCEL;
   }
 
@@ -160,16 +179,10 @@ export class AheadSession implements GateRules {
     line: string,
     id: number,
   ): Admission | Promise<Admission> {
-    this.#answer = '';
-    this.#hasInquired = false;
     const told = this.#check.find(id, line, operation.command);
-    if (!told) {
-      // No target of ours tells such an answer; it gets the line's place in the order, and nothing else.
-      this.#told = UNKNOWN_TOLD;
-      return { answer: CHANGED };
-    }
-    this.#told = told;
-    return this.#decide(operation, block);
+    this.#told.push(told ?? UNKNOWN_TOLD);
+    // No target of ours tells such an answer; it gets the line's place in the order, and nothing else.
+    return told ? this.#decide(operation, block) : { answer: CHANGED };
   }
 
   #decide(operation: PendingOperation, block: Buffer): Admission | Promise<Admission> {
@@ -184,9 +197,9 @@ export class AheadSession implements GateRules {
     }
     const isLast = this.#isLastPart;
     this.#isLastPart = false;
-    if (this.#told) {
+    if (this.#told.length > 0) {
       this.#answer += bytes.toString('latin1');
-      if (isLast) this.#compare(this.#told);
+      if (isLast) this.#compare();
       return;
     }
     if (isLast && this.#line !== undefined) this.#answers.learn(this.#line, bytes);
@@ -195,9 +208,11 @@ export class AheadSession implements GateRules {
     else this.#out.toClient(bytes);
   }
 
-  #compare(told: Told): void {
-    this.#told = undefined;
-    this.#check.compare(told, this.#answer, this.#hasInquired);
+  #compare(): void {
+    const [answer, hasInquired] = [this.#answer, this.#hasInquired];
+    this.#answer = '';
+    this.#hasInquired = false;
+    this.#check.compare(this.#told.shift()!, answer, hasInquired);
   }
 
   /** The payload of TURN: how much of the client is answered, and the answers that are sent along. */
@@ -249,6 +264,14 @@ export class AheadSession implements GateRules {
     this.#along = along;
     asking.done();
   }
+}
+
+function inquiredAhead(): BridgeError {
+  return new BridgeError('BAD_RESPONSE', {
+    what: 'the session cannot go on',
+    why: "the host's gpg-agent asked for data where it never did before",
+    fix: 'Try again: its answers are no longer given ahead.',
+  });
 }
 
 /** A longer line is learned nothing of. */
