@@ -67,7 +67,6 @@ export class AgentSession {
   readonly #opening = new AbortController();
   #socket: Socket | undefined;
   #owed: Owed | undefined;
-  /** What the client may send next. */
   #expected: 'command' | 'inquiry' = 'command';
   #byeTimer: NodeJS.Timeout | undefined;
   /** The rest of a block, which goes on when the agent's socket has taken what it was given. */
@@ -111,6 +110,11 @@ export class AgentSession {
     this.machine.handle('CLEANUP_ERROR', (error) => {
       options.log(`session ${options.id}: cleanup failed: ${toBridgeError(error, 'cleanup').why}`, 'error');
     });
+  }
+
+  /** What the client may send next: a command, or the data that the agent asked for. */
+  get expected(): 'command' | 'inquiry' {
+    return this.#expected;
   }
 
   /** Connects and resolves with the agent's greeting. */

@@ -16,6 +16,7 @@ const ASKED_ALONG = /^(?:HAVEKEY|KEYINFO) /;
 /** Answers that are sent along to one session, in bytes. */
 const MAX_ALONG_BYTES = 65_536;
 const NOTHING = Buffer.alloc(0);
+const NO_ENTRIES: readonly OnceEntry[] = [];
 
 /**
  * One session whose target answers ahead, where the carrier is calls: told lines come with the command that waits.
@@ -27,7 +28,6 @@ export class AheadExchange {
   readonly #check: ToldAnswers;
   readonly #isOn: () => boolean;
   #hasWaited = false;
-  #isInquiry = false;
 
   /** `isOn` says whether targets are to answer ahead at this moment. */
   constructor(session: AgentSession, answers: AnswersAhead, isOn: () => boolean) {
@@ -47,20 +47,20 @@ export class AheadExchange {
       at = end;
     }
     if (block === '') return { response: NOTHING, ahead: {} };
-    const isCommand = !this.#isInquiry;
+    const isCommand = this.#session.expected === 'command';
     const command = isCommand ? wordOf(block) : '';
     const refusal = isCommand ? this.#check.refusalOf(command) : undefined;
-    const along = refusal ? [] : await this.#askAlong(block, command);
-    const response = refusal ?? (await this.#session.send(block));
-    const text = response.toString('latin1', Math.max(0, response.length - 1_024));
-    this.#isInquiry = /(?:^|\n)INQUIRE[^\n]*\n$/.test(text);
-    if (isCommand && !refusal) this.#learn(block, command, response);
+    if (refusal) return { response: refusal, ahead: this.reply(table) };
+    const along = this.#isFirst(command) ? await this.#askAlong(block) : NO_ENTRIES;
+    const response = await this.#session.send(block);
+    if (isCommand) this.#learn(block, command, response);
     return { response, ahead: this.reply(table, along) };
   }
 
   /** What a target gets that has this version of the table. */
-  reply(version: number, along: readonly OnceEntry[] = []): AheadReply {
+  reply(version: number, along = NO_ENTRIES): AheadReply {
     if (!this.#isOn()) return version === 0 ? {} : { table: { ...NO_TABLE, version: 0 } };
+    if (this.#answers.version === version && along.length === 0) return {};
     const table = this.#answers.version === version ? undefined : this.#answers.table;
     return {
       ...(table ? { table: { ...table, version: this.#answers.version } } : {}),
@@ -77,16 +77,20 @@ export class AheadExchange {
       return;
     }
     let answer = (await this.#session.send(sent)).toString('latin1');
-    const hasInquired = /(?:^|\n)INQUIRE[^\n]*\n$/.test(answer);
+    const hasInquired = this.#session.expected === 'inquiry';
     if (hasInquired) answer = (await this.#session.send(CANCEL)).toString('latin1');
     if (command === 'RESET' && isOk(answer)) this.#check.wasReset();
     this.#check.compare(told, answer, hasInquired);
   }
 
-  async #askAlong(block: string, command: string): Promise<OnceEntry[]> {
-    const isFirst = !this.#hasWaited;
+  /** Whether this is the session's first command that waits, and one with which others may be asked. */
+  #isFirst(command: string): boolean {
+    if (this.#hasWaited) return false;
     this.#hasWaited = true;
-    if (!isFirst || !this.#isOn() || command === '' || command === 'BYE' || isKeyUse(command)) return [];
+    return this.#isOn() && command !== '' && command !== 'BYE' && !isKeyUse(command);
+  }
+
+  async #askAlong(block: string): Promise<OnceEntry[]> {
     // The line itself may come again in this session.
     if (ASKED_ALONG.test(block)) this.#answers.used(block.slice(0, -1));
     const along: OnceEntry[] = [];
@@ -104,9 +108,8 @@ export class AheadExchange {
   #learn(block: string, command: string, response: Buffer): void {
     if (command === 'RESET' && isOk(response.toString('latin1', 0, 4))) this.#check.wasReset();
     if (block.indexOf('\n') !== block.length - 1) return;
-    const line = block.slice(0, -1);
-    if (ASKED_ALONG.test(line)) this.#answers.used(line);
-    this.#answers.learn(line, response);
+    if (ASKED_ALONG.test(block)) this.#answers.used(block.slice(0, -1));
+    this.#answers.learn(block.slice(0, -1), response);
   }
 }
 

@@ -6,20 +6,18 @@ use constant { LINE_MAX => 1_000, KEPT_MAX => 8_192 };
 # Of an entry. LATER: not as the first command of a session.
 use constant { ENTRY => 0, ANSWER => 1, LATER => 2, PATTERN => 3 };
 
-# $fits is one pattern for the whole table: most lines that wait fit none of it. @bind is for clients of the ssh-agent:
-# an entry, whose PATTERN is how a message begins behind its length.
-my ($greeting, $fits, @table, @bind);
+# Entries by the first word of the lines that they fit. @bind is for clients of the ssh-agent: an entry, whose PATTERN
+# is how a message begins behind its length.
+my ($greeting, %table, @bind);
 
 sub set_table {
     my ($place, $payload) = @_;    # 0: of the gpg-agent, 1: of the ssh-agent
     if ($place) { @bind = (unpack '(N/a)*', $payload)[0, 2, 3, 1]; @bind = () if !defined $bind[PATTERN]; return }
     ($greeting, my @fields) = unpack '(N/a)*', $payload;
-    @table = ();
+    %table = ();
     while (my ($id, $later, $pattern, $answer) = splice @fields, 0, 4) {
-        push @table, [$id, $answer, $later, qr/$pattern/];
+        push @{$table{$pattern =~ /^\^(\w+)/ && $1}}, [$id, $answer, $later, qr/$pattern/];
     }
-    my $any = join '|', map { $_->[PATTERN] } @table;
-    $fits = length $any ? qr/$any/ : qr/(?!)/;
 }
 
 # Greets a client if there is a table; returns what OPEN says of it.
@@ -86,8 +84,9 @@ sub find_entry {
     return if length $line > LINE_MAX;
     my $once = delete $ahead->{once}{$line};
     return $once if $once;
-    return if $line !~ $fits;
-    for my $entry (@table) { return $entry if $line =~ $entry->[PATTERN] && !($ahead->{first} && $entry->[LATER]) }
+    for my $entry (@{$line =~ /^(\w+)/ && $table{$1} || []}) {
+        return $entry if $line =~ $entry->[PATTERN] && !($ahead->{first} && $entry->[LATER]);
+    }
     return;
 }
 

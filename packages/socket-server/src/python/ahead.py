@@ -4,10 +4,9 @@
 # Bytes of a line, and of what was answered and has not gone to the host; a message has as many.
 LINE_MAX, KEPT_MAX = 1000, 8192
 
-# table: entries of id, answer, whether not as the first command of a session, and pattern. known: one pattern for the
-# whole table, since most lines that wait fit none of it. bind is for clients of the ssh-agent: an id, an answer, and how
-# a message begins behind its length.
-greeting, known, table, bind = b'', None, [], None
+# table: entries of id, answer, whether not as the first command of a session, and pattern; by the first word of the
+# lines that they fit. bind is for clients of the ssh-agent: an id, an answer, and how a message begins behind its length.
+greeting, first_word, table, bind = b'', None, {}, None
 
 # turn: nothing is owed to the client. sent: bytes that went to the host. kept, ids, begun: what was answered, the
 # entries, and the beginning of the next. once: answers that serve once, by their lines. ssh: messages, not lines.
@@ -25,17 +24,16 @@ def split_fields(payload, at=0):
     return fields
 
 def set_table(place, payload):
-    global greeting, known, table, bind
+    global greeting, first_word, table, bind
     if place:  # 0: of the gpg-agent, 1: of the ssh-agent
         fields = split_fields(payload)
         bind = (int(fields[0]), fields[2], fields[1]) if len(fields) > 2 else None
         return
     import re  # takes a while to load, and is not needed without a table
     greeting, *fields = split_fields(payload) or [b'']
-    table = []
+    first_word, table = re.compile(rb'\^?(\w*)').match, {}
     for id, later, pattern, answer in zip(*[iter(fields)] * 4):
-        table.append((int(id), answer, bool(later), re.compile(pattern)))
-    known = re.compile(b'|'.join(pattern for pattern in fields[2::4]) or b'(?!)')
+        table.setdefault(first_word(pattern)[1], []).append((int(id), answer, bool(later), re.compile(pattern).match))
 
 # Greets a client if there is a table; returns what OPEN says of it.
 def greet(stream, kind):
@@ -90,9 +88,8 @@ def read_ahead(stream, data):
 def find_entry(ahead, line):
     if len(line) > LINE_MAX: return None
     if line in ahead.once: return ahead.once.pop(line)
-    if not known.match(line): return None
-    for entry in table:
-        if entry[3].match(line) and not (ahead.first and entry[2]): return entry
+    for entry in table.get(first_word(line)[1], ()):
+        if entry[3](line) and not (ahead.first and entry[2]): return entry
 
 def find_bind(message):
     return bind and len(message) <= KEPT_MAX and message.startswith(bind[2], 4) and bind
