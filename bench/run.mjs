@@ -1,7 +1,7 @@
 /*
  * The benchmark. Run: node bench/run.mjs [--quick] [--only=PART,…] [--paths=ID,…] [--dist=DIRECTORY] [--json=FILE] [--svg=FILE]
  *
- * A whole run writes docs/benchmarks.md and its plot; with --quick or --only the same text is printed.
+ * A whole run writes docs/benchmarks.md and its drawings; with --quick or --only the same text is printed.
  * --paths measures only these of the round trips' paths (see candidates.mjs);
  * --dist names another build of the command than packages/cli/dist; --json keeps the figures.
  */
@@ -10,7 +10,7 @@ import { loadavg } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { PARTS } from './parts.mjs';
-import { plot } from './plot.mjs';
+import { plotCommits, plotRoundTrips } from './plot.mjs';
 import { report } from './report.mjs';
 import { FULL, QUICK } from './scale.mjs';
 import { ROOT } from './support.mjs';
@@ -57,13 +57,14 @@ try {
 
 const text = report(results, { quick: flags.quick, loadBefore });
 if (flags.json) await writeFile(flags.json, JSON.stringify(results, null, 1));
-if (flags.svg) await writeFile(flags.svg, plot(results));
+if (flags.svg) await writeFile(flags.svg, plotCommits(results));
 if (chosen || flags.paths || flags.quick) {
   process.stdout.write(text);
 } else {
   await writeFile(join(ROOT, 'docs/benchmarks.md'), text);
-  await writeFile(join(ROOT, 'docs/benchmarks.svg'), plot(results));
-  say('wrote docs/benchmarks.md and docs/benchmarks.svg');
+  await writeFile(join(ROOT, 'docs/benchmarks.svg'), plotCommits(results));
+  await writeFile(join(ROOT, 'docs/round-trips.svg'), plotRoundTrips(results));
+  say('wrote docs/benchmarks.md and its drawings');
 }
 
 function failure(error) {

@@ -24,6 +24,11 @@ function commits({ 'git-commit': { rows } = {} }, way) {
   );
 }
 
+/** What a far machine takes through the bridge, beside `ssh -R`. */
+function far({ distance: { rows } = {} }, id) {
+  return { '': divide(rows?.[id]?.bridge.median, rows?.[id]?.['ssh-R'].median) };
+}
+
 /** Throughput beside that of `ssh -R`, in the direction that is slower. */
 function streams({ throughput: { rows } = {} }, others) {
   const one = (id) =>
@@ -33,6 +38,8 @@ function streams({ throughput: { rows } = {} }, others) {
   return Object.fromEntries(Object.entries(others).map(([name, id]) => [name, one(id)]));
 }
 
+/** Twice what version 0.1.0 reached (0.16 to 0.17), when every answer crossed. */
+const SIGNATURES = 0.34;
 /** The bench's own reading of "linear". Twice the bytes may take a little more than twice the time: the caches are only so large. */
 const LINEAR = 1.3;
 /** The bench's own reading of "where it was". V8 does not give back every page, and asks for some more as it pleases. */
@@ -43,6 +50,45 @@ const SAME_MEMORY = 1.1;
  * be (with `least`: the least), and `floor` the same of the least bridges (floors.mjs), where there are any.
  */
 const TARGETS = [
+  {
+    what: 'over 50 ms: `gpg --clear-sign` : through `ssh -R`',
+    limit: 0.2,
+    values: (results) => far(results, '25 sign'),
+  },
+  {
+    what: 'over 50 ms: `gpg --decrypt` : through `ssh -R`',
+    limit: 0.35,
+    values: (results) => far(results, '25 decrypt'),
+  },
+  {
+    what: 'over 50 ms: `git commit -S` : through `ssh -R`',
+    limit: 0.25,
+    values: (results) => far(results, '25 commit'),
+  },
+  {
+    what: 'over 0 ms: `gpg --clear-sign` : through `ssh -R`',
+    limit: 1,
+    values: (results) => far(results, '0 sign'),
+  },
+  {
+    what: 'VS Code, commands that take 25 ms each way: a signature : without answering ahead',
+    limit: 0.2,
+    values: ({ 'slow-commands': { rows } = {} }) => ({
+      '': divide(rows?.ahead.median, rows?.['no-ahead'].median),
+    }),
+  },
+  {
+    what: "container: signatures a second : gpg-agent's own, of one client",
+    limit: SIGNATURES,
+    least: true,
+    values: ({ 'round-trips': { rows } = {} }) =>
+      Object.fromEntries(
+        Object.entries(CONTAINER).map(([name, id]) => [
+          name,
+          divide(at(rows, 'direct', 'sign'), at(rows, id, 'sign')),
+        ]),
+      ),
+  },
   {
     what: 'proxies in one process: round trip : `socat`',
     limit: 1.2,

@@ -10,6 +10,7 @@ import { ms, ratio, table } from '../tables.mjs';
 const DELAYS = [0, 25];
 
 const WAYS = [
+  { id: 'here', label: 'on the host itself', open: here },
   { id: 'ssh-R', label: '`ssh -R`', open: forward },
   { id: 'bridge', label: '`ssh:`', open: (bench, host, far) => bridge(bench, host, far, []) },
   {
@@ -50,9 +51,9 @@ export const distance = {
     try {
       for (const way of WAYS) {
         const far = await bench.farMachine(way.id);
-        const { stop } = await way.open(bench, host, far);
-        open.push({ way, far, stop });
-        await prepare(bench, host, far);
+        const { stop, env = far.env } = await way.open(bench, host, far);
+        open.push({ way, far: { ...far, env }, stop });
+        await prepare(bench, host, { ...far, env });
       }
       const rows = {};
       for (const delay of DELAYS) {
@@ -92,6 +93,11 @@ export const distance = {
     ].join('\n');
   },
 };
+
+/** The host's own gpg, with nothing between it and its agent: what the delay has no part in. */
+async function here(_bench, host) {
+  return { env: { ...process.env, ...host.env }, stop: async () => {} };
+}
 
 async function bridge(bench, host, far, options) {
   return upBridge(bench, host, [`ssh:${far.name}`, '--runtime', 'perl', ...options]);

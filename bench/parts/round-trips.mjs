@@ -65,6 +65,8 @@ export const roundTrips = {
 
   render({ rows, skipped, samples, uncounted, warmUp, client }) {
     return [
+      '![Round trips of all paths](round-trips.svg)',
+      '',
       `${samples.toLocaleString('en')} round trips of \`NOP\` on each path, in microseconds. A connect is`,
       'everything from `connect()` to the answer to BYE and `close()`. A signature is a connection of its own with',
       "gpg's twelve round trips, made with a real ed25519 key.",
