@@ -232,6 +232,10 @@ describe('parseLauncherLine', () => {
     expect(() => parseLauncherLine(Buffer.alloc(100_000, 'x\n'))).toThrow(
       expect.objectContaining({ code: 'NOT_A_BRIDGE' }),
     );
+    // A line that begins as the launcher's does, and never ends.
+    expect(() => parseLauncherLine(Buffer.from(`GPG-BRIDGE 1 ${'x'.repeat(100_000)}`))).toThrow(
+      expect.objectContaining({ code: 'NOT_A_BRIDGE' }),
+    );
   });
 });
 

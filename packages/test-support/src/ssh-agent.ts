@@ -16,13 +16,22 @@ export interface TestSshAgent {
   fingerprint(keyFile: string): Promise<string>;
 }
 
-/** Starts an ssh-agent; it ends with the test. */
-export async function startSshAgent({ name = 'agent' } = {}): Promise<TestSshAgent> {
+/** Starts an ssh-agent, with variables for the programs that it runs; it ends with the test. */
+export async function startSshAgent({
+  name = 'agent',
+  env: variables = {},
+}: {
+  name?: string;
+  env?: NodeJS.ProcessEnv;
+} = {}): Promise<TestSshAgent> {
   const dir = await tempDir();
   const socketPath = join(dir, name);
   const { SSH_AUTH_SOCK: _, ...inherited } = process.env;
   const env = { ...inherited, HOME: dir, LC_ALL: 'C' };
-  const agent = spawn('ssh-agent', ['-D', '-a', socketPath], { env, stdio: ['ignore', 'pipe', 'ignore'] });
+  const agent = spawn('ssh-agent', ['-D', '-a', socketPath], {
+    env: { ...env, ...variables },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
   onTestFinished(async () => {
     const ended = once(agent, 'exit');
     if (agent.exitCode === null && agent.signalCode === null && agent.kill()) await ended;

@@ -5,6 +5,7 @@ import { noAgentLine, UnavailableAgent } from '@gpg-bridge/core/assuan/unavailab
 import type { BridgeError } from '@gpg-bridge/core/errors';
 import { AheadSession } from '@gpg-bridge/core/host/ahead-session';
 import type { AnswersAhead } from '@gpg-bridge/core/host/answers-ahead';
+import { awaitKeyUse } from '@gpg-bridge/core/host/await-key-use';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import { KeyUseRules } from '@gpg-bridge/core/host/key-use-rules';
@@ -115,7 +116,10 @@ function join(
     },
     onStreamEnd() {
       trace?.reached("closed by the target's end");
-      return false;
+      if (!gate.clientLeft()) return false;
+      socket.end(); // by which newer agents know that nobody waits, and take their prompt back
+      awaitKeyUse(socket, gate);
+      return true;
     },
     fromSocket(bytes) {
       trace?.count('toTarget', bytes.length);

@@ -1,6 +1,8 @@
 import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import { awaitKeyUse } from '@gpg-bridge/core/host/await-key-use';
 import type { BindAnswers } from '@gpg-bridge/core/host/bind-answers';
 import { KeyUseAttempt, type TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
+import type { PaceOutcome } from '@gpg-bridge/core/host/prompt-pace';
 import type { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { SessionTrace } from '@gpg-bridge/core/machine/session-trace';
@@ -11,9 +13,12 @@ import {
   type PendingSshOperation,
   type SignAttempt,
   SshAgentFilter,
+  type SshOperation,
 } from '@gpg-bridge/core/ssh/filter';
 import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
+
+const SOONEST_CANCEL_MS = 250;
 
 /** What all sessions of a bridge with the host's ssh-agent share. */
 export interface SshService {
@@ -32,17 +37,26 @@ export interface SshService {
 
 /** Joins one client's stream with the host's ssh-agent, through the allowlist, when there is room for it. */
 export function serveSshStream(stream: MuxStream, service: SshService): void {
-  const stopWaiting = service.connections.enter((leave) => void connect(stream, service, leave));
+  const opening = new AbortController();
+  const stopWaiting = service.connections.enter(
+    (leave) => void connect(stream, service, leave, opening.signal),
+  );
   stream.onAbandoned(() => {
     stopWaiting();
+    opening.abort();
     stream.discard();
   });
 }
 
-async function connect(stream: MuxStream, service: SshService, leave: () => void): Promise<void> {
+async function connect(
+  stream: MuxStream,
+  service: SshService,
+  leave: () => void,
+  signal: AbortSignal,
+): Promise<void> {
   const { agent, journal, log } = service;
   try {
-    const socket = await agent.open();
+    const socket = await agent.open({ timeoutMs: Number.POSITIVE_INFINITY, signal });
     service.binds?.learn(agent.bindAnswer);
     if (!stream.open) {
       socket.destroy();
@@ -81,7 +95,9 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
       },
       onStreamEnd() {
         trace?.reached("closed by the target's end");
-        return false;
+        if (!filter.clientLeft()) return false;
+        awaitKeyUse(socket, filter);
+        return true;
       },
       fromSocket(bytes, out) {
         trace?.count('toTarget', bytes.length);
@@ -97,6 +113,7 @@ async function connect(stream: MuxStream, service: SshService, leave: () => void
     });
   } catch (error) {
     leave();
+    if (signal.aborted) return;
     // ssh says by itself that its agent failed, and starts none of its own.
     log(
       `an ssh client was turned away: ${toBridgeError(error, "can't reach the ssh-agent").message}`,
@@ -122,12 +139,17 @@ function signAttempt(
       const refusal = attempt.begin();
       return refusal instanceof Promise ? refusal.then(passes) : passes(refusal);
     },
-    finish(outcome, durationMs) {
-      // ssh-agent does not tell a cancel from another failure.
-      const pace = outcome === 'ok' ? 'ok' : outcome === 'error' ? 'cancelled' : 'other';
-      return passes(attempt.finish(outcome, durationMs, pace));
+    finish(outcome, durationMs, goesOn) {
+      return passes(attempt.finish(outcome, durationMs, goesOn ? 'left' : paceOf(outcome, durationMs)));
     },
+    finishLate: (outcome) => attempt.finishLate(outcome),
   };
+}
+
+/** ssh-agent does not tell a cancel from another failure; but nobody reads a question and cancels it in an instant. */
+function paceOf(outcome: SshOperation['outcome'], durationMs: number): PaceOutcome {
+  if (outcome === 'error' && durationMs >= SOONEST_CANCEL_MS) return 'cancelled';
+  return outcome === 'ok' ? 'ok' : 'other';
 }
 
 function pass({ toAgent, toClient }: Passed, out: Outlets): void {

@@ -12,9 +12,9 @@ function gate(rules: Partial<GateRules> = {}) {
   const made = new CommandGate(
     {
       ...rules,
-      finished(operation) {
+      finished(operation, goesOn) {
         operations.push(operation);
-        return rules.finished?.(operation);
+        return rules.finished?.(operation, goesOn);
       },
     },
     {
@@ -132,6 +132,35 @@ describe('a gate', () => {
     agent('OK\n');
     expect(told).toBe(true);
     expect(sent.client).toBe('OK hello\nD a signature\nOK\n');
+  });
+
+  it.each([
+    ['D a signature\nOK\n', 'ok'],
+    ['ERR 83886179 Operation cancelled <Pinentry>\n', 'cancelled'],
+    ['ERR 67108922 No pinentry <GPG Agent>\n', 'cancelled'],
+    ['', 'closed'],
+  ])('waits for the end of a use whose client has left, and carries out nothing more (%j)', (said, late) => {
+    const told: string[] = [];
+    const { sent, operations, made, client, agent } = gate({
+      finished: (_operation, goesOn) => void told.push(goesOn ? 'goes on' : 'done'),
+      finishedLate: (outcome) => void told.push(outcome),
+    });
+    client('PKSIGN\nPKDECRYPT\n');
+    agent('D a sig');
+    expect(made.clientLeft()).toBe(true);
+    expect(words(operations)).toEqual(['PKSIGN closed']);
+    expect([made.isOver, made.pending]).toEqual([false, undefined]);
+    agent('nature\n');
+    if (said) agent(said);
+    else made.end();
+    expect(made.isOver).toBe(true);
+    made.end();
+    expect(told).toEqual(['goes on', late]);
+    expect(sent).toMatchObject({ agent: 'PKSIGN\n', client: 'OK hello\n' });
+    const idle = gate();
+    idle.client('NOP\nPKSIGN\n');
+    expect(idle.made.clientLeft()).toBe(false);
+    expect(words(idle.operations)).toEqual(['NOP closed']);
   });
 
   it('gives an answer of the rules in place of the agent’s', () => {

@@ -27,8 +27,13 @@ export interface GateRules {
   overlaps?(command: PendingOperation, block: Buffer): boolean;
   /** Asked when the agent inquires: what it is sent in the client's place, which then does not see the inquiry. */
   inquired?(): Buffer | undefined;
-  /** Told of a command before its answer leaves for the client; an answer returned here takes its place. */
-  finished(operation: Operation): Buffer | undefined;
+  /**
+   * Told of a command before its answer leaves for the client; an answer returned here takes its place. `goesOn`: the
+   * client has left, and the agent is still at it.
+   */
+  finished(operation: Operation, goesOn?: boolean): Buffer | undefined;
+  /** Told what became of such a command. */
+  finishedLate?(outcome: Outcome): void;
 }
 
 /** What becomes of a command: passed, as it is or as something else, or answered in the agent's place. */
@@ -58,8 +63,11 @@ export interface GateOutlets {
   broken(error: BridgeError): void;
 }
 
-/** Whose turn it is. In `inquiry` the client owes the data of the command that is going on; `held` waits for the rules. */
-type Turn = 'greeting' | 'client' | 'agent' | 'inquiry' | 'held' | 'over';
+/**
+ * Whose turn it is. In `inquiry` the client owes the data of the command that is going on; `held` waits for the rules;
+ * with `left` the agent uses a key for a client that has gone.
+ */
+type Turn = 'greeting' | 'client' | 'agent' | 'inquiry' | 'held' | 'left' | 'over';
 
 /** Comments and blank lines before a command that are kept with it; more go ahead of it. */
 const MAX_COMMENT_BYTES = 4_096;
@@ -155,6 +163,28 @@ export class CommandGate {
     this.#endAgentIfDone();
   }
 
+  /**
+   * The client has gone, and nothing more of it is carried out. True: the agent is using a key for it, for which it may
+   * be asking a person; what it says then is taken as before, until `isOver`.
+   */
+  clientLeft(): boolean {
+    const operation = this.#current;
+    if (this.#turn !== 'agent' || !operation || !isKeyUse(operation.command)) {
+      this.end();
+      return false;
+    }
+    this.#turn = 'left';
+    this.#early = this.#partial = NOTHING;
+    this.#withheld = [];
+    this.#finish(operation, 'closed', undefined, true);
+    return true;
+  }
+
+  /** Whether there is nothing more to wait for. */
+  get isOver(): boolean {
+    return this.#turn === 'over';
+  }
+
   /** Takes bytes of the agent, which are the caller's again afterwards. */
   fromAgent(chunk: Buffer): void {
     const line = this.#fromAgent;
@@ -173,6 +203,7 @@ export class CommandGate {
   /** The connection is gone: a command without an answer is told as `closed`, BYE as done. */
   end(): void {
     if (this.#turn === 'over') return;
+    if (this.#turn === 'left') this.#rules.finishedLate?.('closed');
     this.#turn = 'over';
     this.#early = this.#partial = NOTHING;
     const operations = [...(this.#current ? [this.#current] : []), ...this.#overlapping.splice(0)];
@@ -315,13 +346,18 @@ export class CommandGate {
   /** The word that ends a response, if this line does. */
   #lastLine(line: LineHead): 'greeting' | 'OK' | 'ERR' | 'INQUIRE' | undefined {
     if (this.#turn === 'greeting') return line.isBlank || line.isComment ? undefined : 'greeting';
-    if (this.#turn !== 'agent') return undefined;
+    if (this.#turn !== 'agent' && this.#turn !== 'left') return undefined;
     if (line.wordIs('OK')) return 'OK';
     if (line.wordIs('ERR')) return 'ERR';
     return line.wordIs('INQUIRE') ? 'INQUIRE' : undefined;
   }
 
   #answered(last: 'greeting' | 'OK' | 'ERR' | 'INQUIRE', bytes: Buffer, argument: string): void {
+    if (this.#turn === 'left') {
+      this.#turn = 'over';
+      this.#rules.finishedLate?.(last === 'OK' ? 'ok' : 'cancelled');
+      return;
+    }
     const whole = this.#withheld.length > 0 ? Buffer.concat([...this.#withheld.splice(0), bytes]) : bytes;
     const answer = this.#edit && last === 'OK' ? this.#edit(whole) : whole;
     if (last === 'INQUIRE') {
@@ -347,6 +383,7 @@ export class CommandGate {
   }
 
   #passAnswer(bytes: Buffer): void {
+    if (this.#turn === 'left' || this.#turn === 'over') return;
     if (this.#turn === 'agent' && this.#current && (this.#edit || isKeyUse(this.#current.command))) {
       this.#withheld.push(Buffer.from(bytes));
     } else {
@@ -363,11 +400,16 @@ export class CommandGate {
     return this.#finish(operation, isCancellation(code) ? 'cancelled' : 'error', code);
   }
 
-  #finish(operation: PendingOperation, outcome: Outcome, errorCode?: number): Buffer | undefined {
+  #finish(
+    operation: PendingOperation,
+    outcome: Outcome,
+    errorCode?: number,
+    goesOn?: boolean,
+  ): Buffer | undefined {
     this.#current = undefined;
     if (outcome === 'ok') this.#chosenKey = chosenBy(operation, this.#chosenKey);
     const durationMs = Math.max(0, this.#now() - operation.startedAt);
-    return this.#rules.finished(finishedOperation(operation, outcome, durationMs, errorCode));
+    return this.#rules.finished(finishedOperation(operation, outcome, durationMs, errorCode), goesOn);
   }
 
   #useEarly(): void {

@@ -51,6 +51,8 @@ export interface AgentSessionOptions {
   onEnded(): void;
 }
 
+/** A use of a key that was left counts as long as this: the agent may have a prompt on the screen. */
+const LEFT_USE_MS = 60_000;
 const BYE = 'BYE\n';
 /** gpg-agent takes commands in either case, and a BYE with arguments. */
 const BYE_LINE = /^bye[ \t\r\n]/i;
@@ -93,7 +95,7 @@ export class AgentSession {
         () => this.#socket?.on('error', () => {}),
         () => this.#socket?.destroy(),
         () => this.#scanner.clear(),
-        () => this.#gate.end(),
+        () => this.#leaveGate(),
         () => options.onEnded(),
       ],
       ended: (failure) => {
@@ -177,7 +179,10 @@ export class AgentSession {
     socket.on('error', (error) => {
       cause = error; // `close` follows, and decides
     });
-    socket.on('close', (hadError) => this.#end.socketClosed(hadError, () => agentClosed(cause)));
+    socket.on('close', (hadError) => {
+      this.#gate.end(); // the agent has gone, and does nothing any more
+      this.#end.socketClosed(hadError, () => agentClosed(cause));
+    });
     // A nonce, if there is one, has been written: nothing is left to say before the greeting.
     this.#isReceiving = true;
     this.#gate.fromAgent(greeting);
@@ -259,6 +264,12 @@ export class AgentSession {
     owed?.resolve(block.bytes);
     // The agent closes now. Until that is seen a caller could send into a closed socket, so the session ends here.
     if (owed?.afterBye && block.word === 'OK') this.#end.finish();
+  }
+
+  /** What the agent is still doing for this session, it does for nobody; how long can't be seen any more. */
+  #leaveGate(): void {
+    const gate = this.#gate;
+    if (gate.clientLeft()) setTimeout(() => gate.end(), LEFT_USE_MS).unref();
   }
 
   /** Rejects the call that waits for an answer, if there is one. */

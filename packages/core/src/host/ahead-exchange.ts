@@ -11,8 +11,6 @@ export interface Exchanged {
 }
 
 const CANCEL = 'CAN\n';
-/** Asked for a session's first waiting command, if they were used lately. */
-const ASKED_ALONG = /^(?:HAVEKEY|KEYINFO) /;
 /** Answers that are sent along to one session, in bytes. */
 const MAX_ALONG_BYTES = 65_536;
 const NOTHING = Buffer.alloc(0);
@@ -92,7 +90,7 @@ export class AheadExchange {
 
   async #askAlong(block: string): Promise<OnceEntry[]> {
     // The line itself may come again in this session.
-    if (ASKED_ALONG.test(block)) this.#answers.used(block.slice(0, -1));
+    this.#answers.used(block.slice(0, -1));
     const along: OnceEntry[] = [];
     let left = MAX_ALONG_BYTES;
     for (const line of this.#answers.recent) {
@@ -108,8 +106,9 @@ export class AheadExchange {
   #learn(block: string, command: string, response: Buffer): void {
     if (command === 'RESET' && isOk(response.toString('latin1', 0, 4))) this.#check.wasReset();
     if (block.indexOf('\n') !== block.length - 1) return;
-    if (ASKED_ALONG.test(block)) this.#answers.used(block.slice(0, -1));
-    this.#answers.learn(block.slice(0, -1), response);
+    const line = block.slice(0, -1);
+    this.#answers.used(line);
+    this.#answers.learn(line, response);
   }
 }
 

@@ -367,4 +367,19 @@ describe('answers that are sent along', () => {
     agent('OK\n');
     expect(sent.client).toBe('OK\nOK\n');
   });
+
+  it('are asked along in the one spelling that the rules decide about', () => {
+    const other = 'B'.repeat(40);
+    const asked = session({
+      recent: [
+        `havekey ${other}`,
+        `HAVEKEY\t${other}`,
+        `Keyinfo ${other}`,
+        `HAVEKEY ${other}\0`,
+        `HAVEKEY ${GRIP}`,
+      ],
+    });
+    asked.client([], 'GETINFO pid\n');
+    expect(asked.asked()).toEqual([`HAVEKEY ${GRIP}`]);
+  });
 });

@@ -7,7 +7,7 @@ import {
   PASS,
   type Passage,
 } from '../assuan/command-gate.ts';
-import type { Operation, PendingOperation } from '../assuan/operation.ts';
+import type { Operation, Outcome, PendingOperation } from '../assuan/operation.ts';
 import { isKeyUse } from '../assuan/private-key-commands.ts';
 import { Questions } from '../assuan/questions.ts';
 import { BridgeError, toBridgeError } from '../errors.ts';
@@ -45,8 +45,6 @@ const NO_ENTRIES: readonly OnceEntry[] = [];
 const MAX_ALONG_BYTES = 65_536;
 /** Ids of told lines that have come ahead of the lines themselves; a target holds back far fewer. */
 const MAX_TOLD = 4_096;
-/** Asked for a session's first waiting command, if this target used them lately. */
-const ASKED_ALONG: ReadonlySet<string> = new Set(['HAVEKEY', 'KEYINFO']);
 
 /**
  * One session with the host's agent, whose target has answered some of the client's commands ahead. Every command
@@ -121,7 +119,7 @@ export class AheadSession implements GateRules {
     const refusal = this.#check.refusalOf(operation.command);
     if (refusal) return { answer: refusal };
     this.#line = line;
-    if (ASKED_ALONG.has(operation.command) && line !== '') this.#answers.used(line);
+    this.#answers.used(line);
     const isFirst = !this.#hasWaited;
     this.#hasWaited = true;
     if (!isFirst || operation.command === 'BYE' || isKeyUse(operation.command))
@@ -156,11 +154,15 @@ export class AheadSession implements GateRules {
     return CANCEL;
   }
 
-  finished(operation: Operation): Buffer | undefined {
+  finished(operation: Operation, goesOn?: boolean): Buffer | undefined {
     this.#isLastPart = true;
     if (operation.outcome === 'refused' || operation.outcome === 'closed') this.#line = undefined;
     if (operation.command === 'RESET' && operation.outcome === 'ok') this.#check.wasReset();
-    return this.#rules.finished(operation);
+    return this.#rules.finished(operation, goesOn);
+  }
+
+  finishedLate(outcome: Outcome): void {
+    this.#rules.finishedLate?.(outcome);
   }
 
   #nextTold(): number | undefined {

@@ -57,6 +57,8 @@ const SETTINGS: readonly string[] = [
 const NAMED_OPTION = /^OPTION ([A-Za-z][A-Za-z0-9-]*)=[!-\xff][ -\xff]*$/;
 const BARE_OPTION = /^OPTION [A-Za-z][A-Za-z0-9-]*$/;
 const ONE_KEYINFO = /^KEYINFO [0-9A-Fa-f]{40}$/;
+/** What may be asked ahead of a client: one spelling, so that the rules see the command that they would have seen. */
+const ASKED_ALONG = /^(?:HAVEKEY|KEYINFO) [ -~]+$/;
 const LISTS_KEYS = /^HAVEKEY --list(?:=[0-9]+)?$/;
 /** A line that is kept as it is: printable, so that its pattern means the same to every runtime. */
 const PLAIN = /^[A-Z][ -~]*$/;
@@ -170,8 +172,9 @@ export class AnswersAhead {
     );
   }
 
-  /** The target used a line that may be asked for its next session. */
+  /** The target used a line, which is asked for its next session if it may be. */
   used(line: string): void {
+    if (!ASKED_ALONG.test(line)) return;
     if ([...this.#entries.values()].some(({ fits }) => fits.test(line))) return;
     this.#recent.delete(line);
     this.#recent.add(line);

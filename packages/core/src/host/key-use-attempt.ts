@@ -30,6 +30,8 @@ export class KeyUseAttempt {
   #turn: Turn | undefined;
   #recorded: RecordedUse | undefined;
   #question: AbortController | undefined;
+  readonly #givenUp = new AbortController();
+  #isAsking = false;
   #declined = false;
   #isOver = false;
 
@@ -42,7 +44,8 @@ export class KeyUseAttempt {
   begin(): BridgeError | undefined | Promise<BridgeError | undefined> {
     const suspended = this.target.suspended?.();
     if (suspended) return suspended;
-    const turn = this.target.pace.enter();
+    const { use } = this;
+    const turn = this.target.pace.enter(use.key ?? use.command, this.#givenUp.signal);
     return turn instanceof Promise ? turn.then((entered) => this.#enter(entered)) : this.#enter(turn);
   }
 
@@ -50,8 +53,10 @@ export class KeyUseAttempt {
   finish(outcome: string, durationMs: number, pace: PaceOutcome): BridgeError | undefined {
     if (this.#isOver) return undefined;
     this.#isOver = true;
+    this.#givenUp.abort();
     this.#question?.abort();
-    this.#turn?.leave(this.#declined ? 'cancelled' : pace);
+    // A question that was taken back has been seen, too: a target must not flood a person with such.
+    this.#turn?.leave(this.#declined || this.#isAsking ? 'cancelled' : pace);
     if (!this.#recorded) return undefined;
     const suspended = outcome === 'ok' ? this.target.suspended?.() : undefined;
     const told = suspended ? 'refused' : outcome;
@@ -62,6 +67,11 @@ export class KeyUseAttempt {
     }
     this.target.notify?.(this.use, told);
     return suspended;
+  }
+
+  /** The agent has answered for a client that had left. */
+  finishLate(pace: PaceOutcome): void {
+    this.#turn?.leave(pace);
   }
 
   #enter(turn: Turn): BridgeError | undefined | Promise<BridgeError | undefined> {
@@ -88,7 +98,9 @@ export class KeyUseAttempt {
 
   async #ask(confirm: NonNullable<TargetUse['confirm']>): Promise<BridgeError | undefined> {
     this.#question = new AbortController();
+    this.#isAsking = true;
     const isAllowed = await confirm(this.use, this.#question.signal).catch(() => false);
+    this.#isAsking = false;
     if (isAllowed) return this.target.suspended?.();
     this.#declined = !this.#isOver;
     return notConfirmed();

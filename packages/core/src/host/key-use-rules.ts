@@ -1,11 +1,12 @@
 import { type Admission, type GateRules, PASS } from '../assuan/command-gate.ts';
 import { GPG_ERROR } from '../assuan/error-codes.ts';
-import type { Operation, PendingOperation } from '../assuan/operation.ts';
+import type { Operation, Outcome, PendingOperation } from '../assuan/operation.ts';
 import { isKeyUse } from '../assuan/private-key-commands.ts';
 import { errLine } from '../assuan/unavailable-agent.ts';
 import type { BridgeError, ErrorCode } from '../errors.ts';
 import { decideByGrant, type GpgGrant } from './gpg-grant.ts';
 import { KeyUseAttempt, type TargetUse } from './key-use-attempt.ts';
+import type { PaceOutcome } from './prompt-pace.ts';
 
 /** For a target about which nothing was said. */
 const NOTHING_SAID: GpgGrant = {};
@@ -23,6 +24,8 @@ const CODES: Partial<Record<ErrorCode, number>> = {
  */
 export class KeyUseRules implements GateRules {
   #attempt: KeyUseAttempt | undefined;
+  /** That of a client which has left, as long as the agent is still at it. */
+  #left: KeyUseAttempt | undefined;
 
   constructor(
     private readonly target: TargetUse,
@@ -43,15 +46,23 @@ export class KeyUseRules implements GateRules {
     return refusal instanceof Promise ? refusal.then(admission) : admission(refusal);
   }
 
-  finished(operation: Operation): Buffer | undefined {
+  finished(operation: Operation, goesOn = false): Buffer | undefined {
     const attempt = this.#attempt;
     this.#attempt = undefined;
+    if (goesOn) this.#left = attempt;
     const { outcome, durationMs } = operation;
-    const pace = outcome === 'ok' || outcome === 'cancelled' ? outcome : 'other';
-    const failure = attempt?.finish(outcome, durationMs, pace);
+    const failure = attempt?.finish(outcome, durationMs, goesOn ? 'left' : paceOf(outcome));
     this.onOperation(failure ? { ...operation, outcome: 'refused' } : operation);
     return failure && refusalLine(failure);
   }
+
+  finishedLate(outcome: Outcome): void {
+    this.#left?.finishLate(paceOf(outcome));
+  }
+}
+
+function paceOf(outcome: Outcome): PaceOutcome {
+  return outcome === 'ok' || outcome === 'cancelled' ? outcome : 'other';
 }
 
 function admission(refusal: BridgeError | undefined): Admission {

@@ -54,6 +54,64 @@ describe('the pace of prompts', () => {
     expect(second.turn).toBeDefined();
   });
 
+  it('forgets those that left before their turn', async () => {
+    const prompts = pace();
+    const first = use(prompts);
+    await vi.advanceTimersByTimeAsync(1_000);
+    const gone = new AbortController();
+    const left = Array.from({ length: 10 }, () => prompts.enter('', gone.signal) as Promise<Turn>);
+    const second = use(prompts);
+    expect(prompts.waiting).toBe(11);
+    gone.abort();
+    expect(prompts.waiting).toBe(1);
+    // Whoever waits for a turn that is not needed any more may end it like any other.
+    for (const turn of await Promise.all(left)) turn.leave('cancelled');
+    expect(second.turn).toBeUndefined();
+    first.turn!.leave('ok');
+    await settle();
+    expect(second.turn).toBeDefined();
+    expect(isAtOnce(prompts)).toBe(true);
+  });
+
+  it('waits behind two that clients have left, until the agent is done with one of them', async () => {
+    const prompts = pace();
+    const [first, second] = [use(prompts), use(prompts)];
+    first.turn!.leave('left');
+    const third = use(prompts);
+    expect(third.turn).toBeDefined();
+    second.turn!.leave('left');
+    const fourth = use(prompts);
+    third.turn!.leave('ok');
+    await settle();
+    expect(fourth.turn).toBeUndefined();
+    first.turn!.leave('ok');
+    first.turn!.leave('ok');
+    await settle();
+    expect(fourth.turn).toBeDefined();
+  });
+
+  it('does not take a use of another key for a change of mind', async () => {
+    const prompts = pace();
+    const cancel = async (name: string) => (await prompts.enter(name)).leave('cancelled');
+    await cancel('locked');
+    (await prompts.enter('open')).leave('ok');
+    await cancel('locked');
+    const other = prompts.enter('open');
+    expect(other).toBeInstanceOf(Promise);
+    await vi.advanceTimersByTimeAsync(5_100);
+    (await other).leave('ok');
+    (await prompts.enter('locked')).leave('ok');
+    await cancel('locked');
+    expect(isAtOnce(prompts)).toBe(true);
+  });
+
+  it('forgets cancels after a while', async () => {
+    const prompts = pace();
+    use(prompts).turn!.leave('cancelled');
+    await vi.advanceTimersByTimeAsync(16 * 60_000);
+    expect([isAtOnce(prompts), isAtOnce(prompts)]).toEqual([true, true]);
+  });
+
   it('goes one at a time after a cancel, and makes a person who cancels twice wait longer each time', async () => {
     const prompts = pace();
     use(prompts).turn!.leave('cancelled');

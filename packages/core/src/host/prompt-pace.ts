@@ -1,5 +1,5 @@
-/** How a use of a private key ended, as far as the pace depends on it. */
-export type PaceOutcome = 'ok' | 'cancelled' | 'other';
+/** How a use of a private key ended, as far as the pace depends on it; `left`: its client has, and the agent goes on. */
+export type PaceOutcome = 'ok' | 'cancelled' | 'left' | 'other';
 
 /** Uses of private keys that may be with the agent at once as long as all of them are answered quickly. */
 const MAX_AT_ONCE = 8;
@@ -9,6 +9,10 @@ const WAITING_AFTER_MS = 1_000;
 const FREE_CANCELS = 2;
 const FIRST_PAUSE_MS = 5_000;
 const LONGEST_PAUSE_MS = 5 * 60_000;
+/** Cancels are forgotten when there was none for so long. */
+const FORGOTTEN_AFTER_MS = 15 * 60_000;
+/** Uses that clients have left and the agent goes on with, which may each have a prompt, before the next one waits. */
+const MAX_LEFT = 2;
 
 /**
  * Decides when a target's next use of a private key may go to the agent, where it may make a prompt appear. While
@@ -18,9 +22,15 @@ export class PromptPace {
   readonly #now: () => number;
   readonly #maxAtOnce: number;
   /** When each use that is with the agent went there. */
-  readonly #withAgent = new Set<{ since: number }>();
-  readonly #waiting: (() => void)[] = [];
+  readonly #withAgent = new Set<Use>();
+  /** Those of clients that have left. */
+  readonly #left = new Set<Use>();
+  /** Begins each use that waits for its turn, in their order. */
+  readonly #waiting = new Set<() => void>();
   #cancels = 0;
+  #cancelledAt = 0;
+  /** What was cancelled: a use of another key says nothing about the person's will. */
+  #cancelled = new Set<string>();
   #notBefore = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -32,53 +42,78 @@ export class PromptPace {
 
   /** How many uses wait for their turn. */
   get waiting(): number {
-    return this.#waiting.length;
+    return this.#waiting.size;
   }
 
-  /** Begins a use, at once or when its turn comes; the result ends it. */
-  enter(): Turn | Promise<Turn> {
-    if (this.#waiting.length === 0 && this.#isFree()) return this.#begin();
+  /**
+   * Begins a use, at once or when its turn comes; the result ends it. One that is given up before costs nothing any
+   * more: a target could else fill the host's memory with uses that it left. `name` tells uses of one key from others.
+   */
+  enter(name = '', givenUp?: AbortSignal): Turn | Promise<Turn> {
+    if (this.#waiting.size === 0 && this.#isFree()) return this.#begin(name);
     return new Promise((resolve) => {
-      this.#waiting.push(() => resolve(this.#begin()));
+      const begin = () => {
+        givenUp?.removeEventListener('abort', forget);
+        resolve(this.#begin(name));
+      };
+      const forget = () => {
+        this.#waiting.delete(begin);
+        resolve(NO_TURN);
+      };
+      this.#waiting.add(begin);
+      givenUp?.addEventListener('abort', forget, { once: true });
       this.#setTimer();
     });
   }
 
-  #begin(): Turn {
-    const use = { since: this.#now() };
+  #begin(name: string): Turn {
+    const use: Use = { name, since: this.#now() };
     this.#withAgent.add(use);
-    let isOver = false;
     return {
       leave: (outcome) => {
-        if (isOver) return;
-        isOver = true;
-        this.#withAgent.delete(use);
-        this.#count(outcome);
+        const wasWithAgent = this.#withAgent.delete(use);
+        if (outcome === 'left' && wasWithAgent) this.#left.add(use);
+        else if (!this.#left.delete(use) && !wasWithAgent) return;
+        this.#count(outcome, name);
         this.#next();
       },
     };
   }
 
-  #count(outcome: PaceOutcome): void {
-    if (outcome === 'ok') this.#cancels = 0;
+  #count(outcome: PaceOutcome, name: string): void {
+    if (outcome === 'ok' && this.#cancelled.has(name)) this.#forgetCancels();
     if (outcome !== 'cancelled') return;
+    const now = this.#now();
+    if (now - this.#cancelledAt > FORGOTTEN_AFTER_MS) this.#forgetCancels();
+    this.#cancelledAt = now;
+    this.#cancelled.add(name);
     this.#cancels += 1;
     if (this.#cancels < FREE_CANCELS) return;
     const pause = Math.min(FIRST_PAUSE_MS * 2 ** (this.#cancels - FREE_CANCELS), LONGEST_PAUSE_MS);
-    this.#notBefore = this.#now() + pause;
+    this.#notBefore = now + pause;
+  }
+
+  #forgetCancels(): void {
+    this.#cancels = 0;
+    this.#cancelled = new Set();
   }
 
   #isFree(): boolean {
     const now = this.#now();
-    if (now < this.#notBefore) return false;
+    if (now < this.#notBefore || this.#left.size >= MAX_LEFT) return false;
     if (this.#withAgent.size === 0) return true;
     // After a cancel one at a time; else as many as are answered quickly.
+    if (now - this.#cancelledAt > FORGOTTEN_AFTER_MS) this.#forgetCancels();
     if (this.#cancels > 0 || this.#withAgent.size >= this.#maxAtOnce) return false;
     return [...this.#withAgent].every(({ since }) => now - since < WAITING_AFTER_MS);
   }
 
   #next(): void {
-    while (this.#waiting.length > 0 && this.#isFree()) this.#waiting.shift()!();
+    for (const begin of this.#waiting) {
+      if (!this.#isFree()) break;
+      this.#waiting.delete(begin);
+      begin();
+    }
     this.#setTimer();
   }
 
@@ -86,12 +121,20 @@ export class PromptPace {
   #setTimer(): void {
     clearTimeout(this.#timer);
     const left = this.#notBefore - this.#now();
-    if (this.#waiting.length === 0 || left <= 0) return;
+    if (this.#waiting.size === 0 || left <= 0) return;
     this.#timer = setTimeout(() => this.#next(), left).unref();
   }
 }
 
-/** A use of a private key that has begun. */
+interface Use {
+  name: string;
+  since: number;
+}
+
+/** A use of a private key that has begun; one that is `left` ends with a second `leave`. */
 export interface Turn {
   leave(outcome: PaceOutcome): void;
 }
+
+/** The turn of a use that was given up before. */
+const NO_TURN: Turn = { leave() {} };

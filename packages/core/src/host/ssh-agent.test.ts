@@ -1,10 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { untilNobodyListens } from '@gpg-bridge/test-support/listening';
+import { run, runOk } from '@gpg-bridge/test-support/process';
 import { writeScript } from '@gpg-bridge/test-support/script';
+import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, onTestFinished, test } from 'vitest';
 import type { AgentConnection } from './connect.ts';
@@ -32,7 +35,10 @@ async function connect(options: HostSshAgentOptions): Promise<AgentConnection> {
 }
 
 /** Asks for the list of identities (11) and returns the answer, whole. */
-async function listIdentities({ socket, preamble }: AgentConnection): Promise<string> {
+async function listIdentities({
+  socket,
+  preamble,
+}: Pick<AgentConnection, 'socket' | 'preamble'>): Promise<string> {
   socket.write(Buffer.concat([preamble, Buffer.from([0, 0, 0, 1, 11])]));
   const chunks: Buffer[] = [];
   for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
@@ -111,4 +117,75 @@ test('a gpgconf that fails is asked again', async () => {
   await expect(agent.socketPath()).rejects.toMatchObject({ code: 'GPGCONF_MISSING' });
   await writeScript(gpgBinDir, 'gpgconf', 'echo /some/S.gpg-agent.ssh');
   expect(await agent.socketPath()).toBe('/some/S.gpg-agent.ssh');
+});
+
+/** Asks over an opened connection for the list of keys; resolves to how many there are. */
+async function countOfKeys(agent: HostSshAgent): Promise<number> {
+  const socket = await agent.open();
+  onTestFinished(() => void socket.destroy());
+  return Number.parseInt((await listIdentities({ socket, preamble: Buffer.alloc(0) })).slice(10, 18), 16);
+}
+
+test('an agent that is busy with a person is told of the hop when it goes on', async () => {
+  const dir = await tempDir();
+  await runOk('mkfifo', [join(dir, 'asked'), join(dir, 'go')]);
+  const askpass = await writeScript(dir, 'askpass', `echo > "${dir}/asked"; read -r _ < "${dir}/go"`);
+  const real = await startSshAgent({
+    env: { SSH_ASKPASS: askpass, SSH_ASKPASS_REQUIRE: 'force', DISPLAY: ':9' },
+  });
+  const [asks, bound] = [await real.addKey('asks'), await real.addKey('bound')];
+  const add = (...args: string[]) => runOk('ssh-add', ['-q', ...args], { env: real.env });
+  await add('-d', asks);
+  await add('-d', bound);
+  await add('-c', asks);
+  const knownHosts = join(dir, 'known_hosts');
+  await writeFile(knownHosts, `far.example.org ${await readFile(`${bound}.pub`, 'utf8')}`);
+  await add('-H', knownHosts, '-h', 'far.example.org', bound);
+  const log: string[] = [];
+  const agent = new HostSshAgent({ env: real.env, log: (message) => log.push(message) });
+  expect(await countOfKeys(agent)).toBe(1);
+  // It asks a person whether it may sign, and answers nobody meanwhile.
+  const signing = run('ssh-keygen', ['-Y', 'sign', '-n', 'file', '-f', asks, join(dir, 'askpass')], {
+    env: real.env,
+  });
+  await readFile(join(dir, 'asked'));
+  const impatient = new HostSshAgent({ env: real.env, log: (message) => log.push(message) });
+  await expect(impatient.open({ timeoutMs: 50 })).rejects.toMatchObject({ code: 'AGENT_RESPONSE_TIMEOUT' });
+  const counted = countOfKeys(agent);
+  await writeFile(join(dir, 'go'), '\n');
+  await signing;
+  expect(await counted).toBe(1);
+  expect(await countOfKeys(impatient)).toBe(1);
+  expect(log).toEqual([]);
+});
+
+test('an agent that hangs up on being told is used without it, and another one in its place is told again', async () => {
+  const path = join(await tempDir(), 'agent');
+  const received: string[] = [];
+  const listen = async (hangsUp: boolean) => {
+    const server = net.createServer((socket) => {
+      socket
+        .on('error', () => {})
+        .on('data', (bytes) => {
+          const isBind = bytes.includes('session-bind');
+          received.push(isBind ? 'bind' : 'list');
+          if (isBind && hangsUp) socket.destroy();
+          else socket.write(Buffer.from(isBind ? '0000000106' : NO_IDENTITIES, 'hex'));
+        });
+    });
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+    return server;
+  };
+  const log: string[] = [];
+  const agent = new HostSshAgent({ env: { SSH_AUTH_SOCK: path }, log: (message) => log.push(message) });
+  const old = await listen(true);
+  expect([await countOfKeys(agent), await countOfKeys(agent)]).toEqual([0, 0]);
+  expect(received).toEqual(['bind', 'bind', 'list', 'list']);
+  expect(log).toEqual([expect.stringMatching(/hangs up on session-bind/)]);
+  old.close();
+  await rm(path, { force: true });
+  const other = await listen(false);
+  onTestFinished(() => void other.close());
+  expect(await countOfKeys(agent)).toBe(0);
+  expect(received.slice(4)).toEqual(['bind', 'list']);
 });

@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net';
 import { BridgeError } from '../errors.ts';
-import { type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
+import { changeStamp, type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type Identity, parseIdentities } from '../ssh/identities.ts';
 import { LIST_MESSAGE } from '../ssh/messages.ts';
 import { sessionBindMessage } from '../ssh/session-bind.ts';
-import { askSshAgent } from './ask-ssh-agent.ts';
+import { type AskSshOptions, askSshAgent } from './ask-ssh-agent.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 import { Remembered } from './remembered.ts';
 
@@ -32,7 +32,8 @@ export class HostSshAgent {
   #launching: Promise<void> | undefined;
   /** One for all connections: a key of its own for every bridge. */
   readonly #bindMessage = sessionBindMessage();
-  #hangsUpOnBind = false;
+  /** The socket of an agent that hangs up on it; another one is asked again. */
+  #hangsUp: string | undefined;
   #bindAnswer: number | undefined;
 
   constructor(options: HostSshAgentOptions = {}) {
@@ -82,21 +83,37 @@ export class HostSshAgent {
 
   /**
    * Connects, and tells the agent that the connection comes over a hop, so that it does not offer keys that are bound
-   * to destinations. An agent that refuses is older and is used all the same; one that hangs up is asked no more.
+   * to destinations. An agent that refuses is older and is used all the same; one that hangs up on it twice is asked no
+   * more. One that does not answer in time is not used: it may be asking a person, and would forget the hop.
    */
-  async open(): Promise<Socket> {
-    const { socket } = await this.connect();
-    if (this.#hangsUpOnBind) return socket;
-    const answer = await askSshAgent(socket, this.#bindMessage).catch(() => undefined);
-    this.#bindAnswer = answer?.contents.length === 0 ? answer.type : undefined;
-    if (answer) return socket;
-    socket.destroy();
-    this.#hangsUpOnBind = true;
+  async open(options: AskSshOptions = {}): Promise<Socket> {
+    const first = await this.#openTold(options);
+    if (first) return first;
+    const second = await this.#openTold(options);
+    if (second) return second;
+    const { socket, socketPath } = await this.connect();
+    this.#hangsUp = stampOf(socketPath);
+    this.#bindAnswer = undefined;
     this.#log(
       "the ssh-agent hangs up on session-bind: it can't tell that a client is behind a bridge",
       'warn',
     );
-    return (await this.connect()).socket;
+    return socket;
+  }
+
+  /** A connection whose agent knows of the hop, or is known to hang up on that; undefined if it has hung up now. */
+  async #openTold(options: AskSshOptions): Promise<Socket | undefined> {
+    const { socket, socketPath } = await this.connect();
+    if (this.#hangsUp === stampOf(socketPath)) return socket;
+    try {
+      const answer = await askSshAgent(socket, this.#bindMessage, options);
+      this.#bindAnswer = answer.contents.length === 0 ? answer.type : undefined;
+      return socket;
+    } catch (error) {
+      socket.destroy();
+      if (error instanceof BridgeError && error.code === 'AGENT_CLOSED') return undefined;
+      throw error;
+    }
   }
 
   /** The agent's keys that are offered over a bridge, and how many others are bound to destinations. */
@@ -125,6 +142,11 @@ export class HostSshAgent {
     });
     return this.#launching;
   }
+}
+
+/** Tells an agent's socket from another one at the same path. */
+function stampOf(path: string): string {
+  return `${path} ${changeStamp(path)}`;
 }
 
 async function keysOf(socket: Socket): Promise<Identity[]> {

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
@@ -57,10 +57,51 @@ it('counts what happens while one is being shown', async () => {
   expect((await words()).match(/--app-name/g)).toHaveLength(2);
 });
 
+it('shows three in ten seconds at most, and the last of them counts the others', async () => {
+  let now = 0;
+  const waits: number[] = [];
+  const { made, words } = await notice('notify-send', {
+    platform: 'linux',
+    now: () => now,
+    wait: async (ms) => {
+      waits.push(ms);
+      for (let n = 0; n < 5; n++) made.notify(use, 'ok');
+      await new Promise(setImmediate);
+      now += ms;
+    },
+  });
+  const shown = async () => (await words()).match(/--app-name/g)?.length ?? 0;
+  for (let n = 1; n <= 3; n++) {
+    made.notify(use, 'ok');
+    await expect.poll(shown).toBe(n);
+    now += 1_000;
+  }
+  made.notify(use, 'ok');
+  await expect.poll(words).toMatch(/\(and 5 more\)/);
+  expect(waits).toEqual([7_000]);
+});
+
+it('goes on after a desktop has refused one', async () => {
+  const dir = await tempDir();
+  const refusing = join(dir, 'refusing');
+  await writeFile(refusing, '');
+  await writeScript(dir, 'notify-send', `[ ! -e "${refusing}" ] && echo shown >> "${dir}/shown"`);
+  const { made, warnings } = await notice('other', {
+    platform: 'linux',
+    env: { PATH: `${dir}:${process.env.PATH}` },
+  });
+  made.notify(use, 'ok');
+  await expect.poll(() => warnings).toHaveLength(1);
+  await rm(refusing);
+  made.notify(use, 'ok');
+  await expect.poll(() => readFile(join(dir, 'shown'), 'utf8').catch(() => '')).toBe('shown\n');
+  expect(warnings).toHaveLength(1);
+});
+
 it('warns once where there is nothing that shows notices', async () => {
   const { made, warnings } = await notice('something-else', { platform: 'linux', env: { PATH: '/nowhere' } });
   made.notify(use, 'ok');
   await expect.poll(() => warnings).toHaveLength(1);
   made.notify(use, 'ok');
-  expect(warnings).toEqual([expect.stringMatching(/no notices are shown: notify-send does not work here/)]);
+  expect(warnings).toEqual([expect.stringMatching(/a notice was not shown: notify-send does not work here/)]);
 });

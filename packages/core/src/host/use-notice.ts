@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { GET_PASSPHRASE } from '../assuan/private-key-commands.ts';
 import type { LogCallback } from '../log.ts';
 import { describeFailure, runProgram } from '../process/run-program.ts';
@@ -13,6 +14,8 @@ export interface UseNoticeOptions {
   log: LogCallback;
   env?: NodeJS.ProcessEnv | undefined;
   platform?: NodeJS.Platform | undefined;
+  now?: () => number;
+  wait?: (ms: number) => Promise<unknown>;
 }
 
 /** What shows a notice: the words reach it as data, never as a part of a script. */
@@ -26,6 +29,9 @@ const TITLE = 'GPG Bridge';
 const TIMEOUT_MS = 10_000;
 /** Of a name in a notice. */
 const MAX_CHARACTERS = 200;
+/** So many notices in so long: a desktop that gets more refuses all of them, or shows nothing else. */
+const MAX_SHOWN = 3;
+const SHOWN_MS = 10_000;
 
 /** What was done, by command. */
 const DEEDS: Readonly<Record<string, string>> = {
@@ -37,23 +43,30 @@ const DEEDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Shows a notice of the desktop's own at each use of a key. One at a time: what happens while one is being shown is
- * counted in the next. A desktop that can't show any is warned about once.
+ * Shows a notice of the desktop's own at each use of a key. One at a time, and not too many: what happens meanwhile is
+ * counted in the next. A desktop that can't show one is warned about once, and tried again: a target must not be able
+ * to end the notices.
  */
 export class UseNotice {
   readonly #options: UseNoticeOptions;
+  readonly #now: () => number;
+  readonly #wait: (ms: number) => Promise<unknown>;
   #isShowing = false;
-  #isMissing = false;
+  #hasWarned = false;
+  /** When the last ones were shown. */
+  #shownAt: number[] = [];
   /** The last use that has not been shown, and how many there are. */
   #waiting: { text: string; count: number } | undefined;
 
   constructor(options: UseNoticeOptions) {
     this.#options = options;
+    this.#now = options.now ?? (() => performance.now());
+    this.#wait = options.wait ?? ((ms) => setTimeout(ms, undefined, { ref: false }));
   }
 
   /** Tells the person of a use that has ended. */
   readonly notify = (use: KeyUse, outcome: string): void => {
-    if (!this.#isMissing) void this.#describe(use, outcome).then((text) => this.#add(text));
+    void this.#describe(use, outcome).then((text) => this.#add(text));
   };
 
   #add(text: string): void {
@@ -63,7 +76,11 @@ export class UseNotice {
 
   async #showAll(): Promise<void> {
     this.#isShowing = true;
-    for (let next = this.#waiting; next && !this.#isMissing; next = this.#waiting) {
+    while (this.#waiting) {
+      const left = this.#shownAt.length < MAX_SHOWN ? 0 : this.#shownAt[0]! + SHOWN_MS - this.#now();
+      if (left > 0) await this.#wait(left);
+      this.#shownAt = [...this.#shownAt, this.#now()].slice(-MAX_SHOWN);
+      const next = this.#waiting;
       this.#waiting = undefined;
       await this.#show(next.count > 1 ? `${next.text} (and ${next.count - 1} more)` : next.text);
     }
@@ -77,9 +94,10 @@ export class UseNotice {
       const result = await runProgram(program, args, { env: { ...env, ...words }, timeoutMs: TIMEOUT_MS });
       if (result.status !== 0) throw new Error(describeFailure(result));
     } catch (error) {
-      this.#isMissing = true;
+      if (this.#hasWarned) return;
+      this.#hasWarned = true;
       log(
-        `no notices are shown: ${program} does not work here (${printable((error as Error).message)})`,
+        `a notice was not shown: ${program} does not work here (${printable((error as Error).message)})`,
         'warn',
       );
     }

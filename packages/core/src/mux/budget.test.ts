@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { bridge, hostAndRaw, targetAndRaw, until } from '@gpg-bridge/test-support/mux-pair';
 import { readExactly } from '@gpg-bridge/test-support/socket-pair';
 import { StreamRecorder } from '@gpg-bridge/test-support/stream-recorder';
-import { CLOSE, DATA, OPEN, READY, wireFrame } from '@gpg-bridge/test-support/wire';
+import { CLOSE, DATA, OPEN, READY, TOLD, wireFrame } from '@gpg-bridge/test-support/wire';
 import { describe, expect, it } from 'vitest';
 import { INITIAL_CREDIT } from './frame.ts';
 import type { HostMuxer, HostMuxerOptions } from './host-muxer.ts';
@@ -75,6 +75,40 @@ describe('what is held for all streams together', () => {
     const [served] = (await next) as [MuxStream];
     const taker = new StreamRecorder(served);
     await until(() => taker.bytes.toString() === 'served');
+  });
+
+  it('counts what a target tells of its answers, of which a stream takes as much as a client can cause', async () => {
+    const { host, raw } = await hostAndRaw({ maxHeld: MIB });
+    const streams: MuxStream[] = [];
+    host.on('stream', (stream) => streams.push(stream));
+    raw.write(wireFrame(READY, 0, '{"version":4}'));
+    for (const id of [1, 2]) raw.write(wireFrame(OPEN, id, 'gpg-agent greeted'));
+    raw.write(wireFrame(TOLD, 1, Buffer.alloc(8_192)));
+    for (let note = 0; note < 3; note++) raw.write(wireFrame(TOLD, 2, Buffer.alloc(8_192)));
+    await until(() => streams[1]?.open === false);
+    expect(streams[1]!.failure).toMatchObject({ code: 'SESSION_ENDED' });
+    expect(streams[0]!.open).toBe(true);
+    expect(host.stats.held.inbound).toBe(8_192);
+    expect(streams[0]!.takeNotes()).toHaveLength(1);
+    expect(host.stats.held.inbound).toBe(0);
+  });
+
+  it('holds for what a target tells on hundreds of streams, too', async () => {
+    const { host, raw } = await hostAndRaw({ maxHeld: MIB, stuckMs: 1 });
+    let closed = 0;
+    host.on('stream', (stream) => stream.onAbandoned(() => void (closed += 1)));
+    raw.write(wireFrame(READY, 0, '{"version":4}'));
+    let most = 0;
+    for (let id = 1; id <= 500; id += 1) {
+      raw.write(wireFrame(OPEN, id, 'gpg-agent greeted'));
+      raw.write(wireFrame(TOLD, id, Buffer.alloc(8_192)));
+    }
+    await until(() => {
+      most = Math.max(most, host.stats.held.inbound);
+      return host.stats.streams.total === 500;
+    });
+    expect(most).toBeLessThanOrEqual(MIB + READ_BYTES);
+    expect(closed).toBeGreaterThan(300);
   });
 
   it('lets the carrier be read again as soon as one of them has taken something', async () => {

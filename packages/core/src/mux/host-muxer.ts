@@ -28,6 +28,8 @@ const HANDLED: ReadonlySet<number> = new Set([
 const BEFORE_READY: ReadonlySet<number> = new Set([FRAME.READY, FRAME.ERROR]);
 /** How much of what a target printed instead of frames is kept, to be shown. */
 const HEARD_BYTES = 400;
+/** Ids of answers that a target has given on one stream and no command has come for; one line is six bytes or more. */
+const MAX_TOLD_BYTES = 16_384;
 const NOTHING = Buffer.alloc(0);
 
 /** A call whose result has not come. */
@@ -173,7 +175,7 @@ export class HostMuxer extends Muxer {
   /** A target that tells of lines faster than it sends them is not one of ours. */
   #onTold(id: number, payload: Buffer): void {
     const stream = this.streams.get(id);
-    if (stream && !stream.noted(payload)) stream.giveUp(tooMuchTold(stream));
+    if (stream && !stream.noted(payload, MAX_TOLD_BYTES)) stream.giveUp(tooMuchTold(stream));
   }
 
   #onReady(payload: Buffer): void {

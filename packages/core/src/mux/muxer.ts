@@ -359,9 +359,9 @@ export abstract class Muxer
   /** Makes room for others by closing the streams whose consumers have left the most. */
   #closeLargest(): void {
     this.#stuck = undefined;
-    const largest = [...this.streams.values()].sort((a, b) => b.undelivered - a.undelivered);
+    const largest = [...this.streams.values()].sort((a, b) => b.held - a.held);
     for (const stream of largest) {
-      if (this.#held < this.#maxHeld || stream.undelivered === 0) return;
+      if (this.#held < this.#maxHeld || stream.held === 0) return;
       stream.giveUp(leftUnread(stream));
     }
   }

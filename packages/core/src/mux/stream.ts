@@ -69,6 +69,8 @@ export class MuxStream {
   #after: 'eof' | 'close' | undefined;
   /** Notes of the other end, in order. */
   #notes: Buffer[] | undefined;
+  /** What they count for in what is held. */
+  #noteBytes = 0;
 
   constructor(
     readonly id: number,
@@ -93,6 +95,11 @@ export class MuxStream {
   /** Received bytes that nobody has taken yet. */
   get undelivered(): number {
     return this.#inbound?.length ?? 0;
+  }
+
+  /** What it holds of the other end: bytes that nobody has taken, and notes that count. */
+  get held(): number {
+    return this.undelivered + this.#noteBytes;
   }
 
   /** Bytes that wait to be sent. */
@@ -171,7 +178,7 @@ export class MuxStream {
   /** The other end's notes so far, once. */
   takeNotes(): readonly Buffer[] | undefined {
     const notes = this.#notes;
-    if (notes) this.#notes = undefined;
+    if (notes) this.#dropNotes();
     return notes;
   }
 
@@ -207,8 +214,16 @@ export class MuxStream {
     this.#returnCredit();
   }
 
-  /** For the muxer: a note came, which is the muxer's again afterwards. False: more than are kept. */
-  noted(payload: Buffer): boolean {
+  /**
+   * For the muxer: a note came, which is the muxer's again afterwards. False: more than are kept. With `maxBytes` they
+   * count in what is held, and so many bytes of them are kept.
+   */
+  noted(payload: Buffer, maxBytes?: number): boolean {
+    if (maxBytes !== undefined) {
+      if (this.#noteBytes + payload.length > maxBytes) return false;
+      this.#noteBytes += payload.length;
+      this.#port.heldChanged(this, payload.length);
+    }
     this.#notes ??= [];
     this.#notes.push(Buffer.from(payload));
     if (this.#notes.length <= MAX_NOTES) return true;
@@ -311,8 +326,16 @@ export class MuxStream {
   }
 
   #dropInbound(): void {
+    this.#dropNotes();
     if (this.#inbound) this.#port.heldChanged(this, -this.#inbound.length);
     this.#inbound = undefined;
+  }
+
+  #dropNotes(): void {
+    this.#notes = undefined;
+    const counted = this.#noteBytes;
+    this.#noteBytes = 0;
+    if (counted > 0) this.#port.heldChanged(this, -counted);
   }
 
   /** Tells the consumer of ends that lie behind everything it has taken. */
@@ -322,6 +345,7 @@ export class MuxStream {
     if (this.#inbound || !consumer) return;
     if (!this.#open) {
       this.#consumer = undefined;
+      this.#dropNotes(); // whoever took the last byte has taken the notes that are about it
       consumer.ended();
     } else if (this.#eofReceived && !this.#eofTold) {
       this.#eofTold = true;

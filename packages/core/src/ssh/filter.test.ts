@@ -241,3 +241,36 @@ describe('chosen keys', () => {
     expect(() => many.fromClient(Buffer.concat(Array.from({ length: 65 }, () => list)))).toThrow(refusal);
   });
 });
+
+describe('a client that leaves', () => {
+  it('is waited for no more, but the agent is that signs for it, and nothing more goes there', () => {
+    const told: string[] = [];
+    const attemptSign = () => ({
+      begin: () => true,
+      finish: (outcome: string, _durationMs: number, goesOn?: boolean) =>
+        Boolean(told.push(goesOn ? `${outcome}, goes on` : outcome)),
+      finishLate: (outcome: string) => void told.push(`late ${outcome}`),
+    });
+    const { filter, operations } = watched({ attemptSign });
+    filter.fromClient(Buffer.concat([Buffer.from(LIST, 'hex'), sign(WORK), sign(HOME)]));
+    filter.fromAgent(identities(KEYS));
+    expect(filter.clientLeft()).toBe(true);
+    expect(filter.pending).toBeUndefined();
+    expect(operations.map(({ outcome }) => outcome)).toEqual(['ok', 'closed', 'closed']);
+    expect(filter.fromAgent(SIGNATURE)).toEqual({ toAgent: [], toClient: [] });
+    expect(filter.isOver).toBe(false);
+    filter.fromAgent(FAILURE_MESSAGE);
+    expect(filter.isOver).toBe(true);
+    filter.end();
+    expect(told).toEqual(['closed, goes on', 'closed, goes on', 'late ok', 'late cancelled']);
+    expect(operations).toHaveLength(3);
+  });
+
+  it('and had asked for no signature leaves nothing to wait for', () => {
+    const { filter } = watched({
+      attemptSign: () => ({ begin: () => new Promise(() => {}), finish: () => true }),
+    });
+    filter.fromClient(sign(WORK));
+    expect(filter.clientLeft()).toBe(false);
+  });
+});

@@ -34,8 +34,13 @@ export type PendingSshOperation = Omit<SshOperation, 'outcome' | 'durationMs'>;
 export interface SignAttempt {
   /** Whether the agent may be asked for it; a promise keeps it and what follows it back. */
   begin(): boolean | Promise<boolean>;
-  /** It has been answered, or never will be; false if the answer must not leave. */
-  finish(outcome: SshOperation['outcome'], durationMs: number): boolean;
+  /**
+   * It has been answered, or never will be; false if the answer must not leave. `goesOn`: the client has left, and the
+   * agent is still at it.
+   */
+  finish(outcome: SshOperation['outcome'], durationMs: number, goesOn?: boolean): boolean;
+  /** What became of such a one. */
+  finishLate?(outcome: 'ok' | 'cancelled' | 'other'): void;
 }
 
 /** Options of the filter. */
@@ -126,7 +131,7 @@ export class SshAgentFilter {
 
   /** What the client has waited for longest, if it waits. */
   get pending(): PendingSshOperation | undefined {
-    return (this.#pending[0] ?? this.#undecided)?.operation;
+    return this.#ended ? undefined : (this.#pending[0] ?? this.#undecided)?.operation;
   }
 
   /** The client's next messages were answered in the target, by these entries: the payload of a TOLD frame. */
@@ -149,16 +154,40 @@ export class SshAgentFilter {
     return passed;
   }
 
+  /**
+   * The client has gone, and nothing more of it goes to the agent. True: the agent is signing for it, and may be asking
+   * a person; what it says then is taken as before, until `isOver`.
+   */
+  clientLeft(): boolean {
+    this.#dropUndecided();
+    for (const { kind, operation, attempt } of this.#pending) {
+      if (kind !== 'internal') this.#report(operation, 'closed', attempt, kind === 'passed');
+    }
+    return !this.isOver;
+  }
+
+  /** Whether a client that has gone left no signature to wait for. */
+  get isOver(): boolean {
+    return this.#ended && !this.#pending.some(({ kind, attempt }) => kind === 'passed' && attempt);
+  }
+
   /** The session is over: what was not answered is reported so. */
   end(): void {
+    const hasLeft = this.#ended;
+    const pending = this.#pending.splice(0);
+    for (const { kind, operation, attempt } of pending) {
+      if (hasLeft) attempt?.finishLate?.('other');
+      else if (kind !== 'internal') this.#report(operation, 'closed', attempt);
+    }
+    this.#dropUndecided();
+  }
+
+  #dropUndecided(): void {
     this.#ended = true;
     const undecided = this.#undecided;
     this.#undecided = undefined;
-    for (const { kind, operation, attempt } of this.#pending.splice(0)) {
-      if (kind !== 'internal') this.#report(operation, 'closed', attempt);
-    }
-    if (undecided) this.#report(undecided.operation, 'closed', undecided.attempt);
     this.#held = undefined;
+    if (undecided) this.#report(undecided.operation, 'closed', undecided.attempt);
   }
 
   #request(message: SshMessage, passed: Passed): void {
@@ -246,6 +275,10 @@ export class SshAgentFilter {
     const pending = this.#pending.shift();
     if (!pending) return;
     const outcome = message.type === SUCCESS[pending.operation.command] ? 'ok' : 'error';
+    if (this.#ended) {
+      pending.attempt?.finishLate?.(outcome === 'ok' ? 'ok' : 'cancelled');
+      return;
+    }
     if (pending.kind === 'internal') {
       this.#decide(pending, message, passed);
     } else if (pending.told !== undefined) {
@@ -302,9 +335,14 @@ export class SshAgentFilter {
   }
 
   /** Tells what became of a request; false if its answer must not leave. */
-  #report(operation: PendingSshOperation, outcome: SshOperation['outcome'], attempt?: SignAttempt): boolean {
+  #report(
+    operation: PendingSshOperation,
+    outcome: SshOperation['outcome'],
+    attempt?: SignAttempt,
+    goesOn?: boolean,
+  ): boolean {
     const durationMs = this.#now() - operation.startedAt;
-    const mayLeave = attempt?.finish(outcome, durationMs) ?? true;
+    const mayLeave = attempt?.finish(outcome, durationMs, goesOn) ?? true;
     this.#onOperation({ ...operation, outcome: mayLeave ? outcome : 'refused', durationMs });
     return mayLeave;
   }

@@ -73,7 +73,7 @@ export function parseLauncherLine(printed: Buffer): Launched | undefined {
   for (let at = printed.indexOf(MARK); at >= 0; at = printed.indexOf(MARK, at + 1)) {
     if (at > 0 && printed[at - 1] !== 0x0a) continue;
     const end = printed.indexOf(0x0a, at);
-    if (end < 0) return undefined;
+    if (end < 0) break;
     const [name, ...words] = printed
       .toString('latin1', at + MARK.length, end)
       .trimEnd()
