@@ -337,6 +337,18 @@ describe('answers that are sent along', () => {
     expect(answers.recent).toContain(first);
   });
 
+  it('include the answer to the line that waits, which is asked once', () => {
+    const { client, agent, asked, along } = session({ recent: [first!] });
+    client([], `${first}\n`);
+    expect(asked()).toEqual([first]);
+    agent(NO_KEY);
+    expect(along()).toMatchObject([{ line: first, answer: NO_KEY }]);
+    const [entry] = along();
+    client([first!], 'NOP\n', [entry!.id]);
+    agent(NO_KEY);
+    expect(asked()).toEqual([first, 'NOP']);
+  });
+
   it('are not asked for a use of a private key, or where the rules refuse the line', () => {
     const admit: GateRules['admit'] = (_operation, block) =>
       block.includes(GRIP) ? { answer: Buffer.from(NO_KEY) } : { pass: true };

@@ -77,6 +77,8 @@ export class AheadSession implements GateRules {
   #asking: { questions: Questions; lines: readonly AskedLine[]; done: () => void } | undefined;
   /** Those that leave with the next turn. */
   #along = NO_ENTRIES;
+  /** The answer to the line that waits may be needed again in this session. */
+  #comesAgain = false;
 
   constructor({ answers, rules, out, takeTold, now = Date.now }: AheadSessionOptions) {
     this.#answers = answers;
@@ -124,7 +126,10 @@ export class AheadSession implements GateRules {
     this.#hasWaited = true;
     if (!isFirst || operation.command === 'BYE' || isKeyUse(operation.command))
       return this.#decide(operation, block);
-    const lines = this.#answers.recent.flatMap((each) => this.#allowed(each));
+    this.#comesAgain = ASKED_ALONG.has(operation.command);
+    // The line itself is answered anyway, and that answer is sent along, too.
+    const others = this.#answers.recent.filter((each) => each !== line);
+    const lines = others.flatMap((each) => this.#allowed(each));
     if (lines.length === 0) return this.#decide(operation, block);
     const kept = Buffer.from(block);
     return this.#ask(lines).then(() => this.#decide(operation, kept));
@@ -204,10 +209,19 @@ export class AheadSession implements GateRules {
       if (isLast) this.#compare();
       return;
     }
-    if (isLast && this.#line !== undefined) this.#answers.learn(this.#line, bytes);
+    if (isLast && this.#line !== undefined) this.#keepAnswer(this.#line, bytes);
     this.#line = undefined;
+    this.#comesAgain = false;
     if (isLast && this.gate.isIdle) this.#out.toClientInTurn(bytes, this.#turn());
     else this.#out.toClient(bytes);
+  }
+
+  #keepAnswer(line: string, answer: Buffer): void {
+    this.#answers.learn(line, answer);
+    if (!this.#comesAgain || line === '' || answer.length > MAX_ALONG_BYTES) return;
+    const entry = { id: this.#answers.newId(), line, answer: answer.toString('latin1') };
+    this.#check.sentAlong([entry]);
+    this.#along = [...this.#along, entry];
   }
 
   #compare(): void {
