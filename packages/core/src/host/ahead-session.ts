@@ -126,10 +126,10 @@ export class AheadSession implements GateRules {
     this.#hasWaited = true;
     if (!isFirst || operation.command === 'BYE' || isKeyUse(operation.command))
       return this.#decide(operation, block);
-    this.#comesAgain = ASKED_ALONG.has(operation.command);
+    const { recent } = this.#answers;
     // The line itself is answered anyway, and that answer is sent along, too.
-    const others = this.#answers.recent.filter((each) => each !== line);
-    const lines = others.flatMap((each) => this.#allowed(each));
+    this.#comesAgain = recent.includes(line);
+    const lines = recent.flatMap((each) => (each === line ? [] : this.#allowed(each)));
     if (lines.length === 0) return this.#decide(operation, block);
     const kept = Buffer.from(block);
     return this.#ask(lines).then(() => this.#decide(operation, kept));
