@@ -1,6 +1,7 @@
 import { t } from '@gpg-bridge/vscode-shared/l10n';
 import type { VsCode } from '@gpg-bridge/vscode-shared/vscode-api';
 import type { ConsentAnswer, ConsentDialogs } from './consent.ts';
+import { DialogPace } from './dialog-pace.ts';
 import type { ConfirmableSettings } from './grant-store.ts';
 import type { Remote } from './remote-authority.ts';
 
@@ -17,9 +18,20 @@ export interface HostDialogs extends ConsentDialogs {
  * accept those, and any extension of the window can run them. VS Code puts the focus on the first button, so
  * the first one grants nothing: somebody who is typing answers with Enter or the space bar, unread.
  */
-export function consentDialogs(vs: Pick<VsCode, 'window'>): HostDialogs {
-  const askModal = (question: string, detail: string[], ...buttons: string[]) =>
-    vs.window.showWarningMessage(question, { modal: true, detail: detail.join('\n\n') }, ...buttons);
+export function consentDialogs(vs: Pick<VsCode, 'window'>, pace: DialogPace = new DialogPace()): HostDialogs {
+  let hasSaidSo = false;
+  const askModal = async (question: string, detail: string[], ...buttons: string[]) => {
+    if (!pace.mayOpen) {
+      if (!hasSaidSo) void vs.window.showInformationMessage(keptQuiet());
+      hasSaidSo = true;
+      return undefined;
+    }
+    hasSaidSo = false;
+    const options = { modal: true, detail: detail.join('\n\n') };
+    const pressed = await vs.window.showWarningMessage(question, options, ...buttons);
+    pace.answered(pressed !== undefined && pressed !== buttons[0] && pressed !== t('Never'));
+    return pressed;
+  };
   const choose = async (question: string, detail: string[], no: string, yes: string) => {
     const pressed = await askModal(question, detail, no, yes);
     return pressed === undefined ? undefined : pressed === yes;
@@ -96,4 +108,10 @@ export function consentDialogs(vs: Pick<VsCode, 'window'>): HostDialogs {
             t('Use This Directory'),
           ),
   };
+}
+
+function keptQuiet(): string {
+  return t(
+    'GPG Bridge: a question came again each time that you closed it, so it is not asked for a while. If that was not you, an extension of this window asks.',
+  );
 }
