@@ -1,7 +1,6 @@
 import { lstatSync, rmSync, type Stats } from 'node:fs';
 import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { BoundSocket } from '@gpg-bridge/core/fs/bound-socket';
 import { changeStamp } from '@gpg-bridge/core/fs/socket-identity';
 
 /** A Unix socket that only one process can hold; the kernel lets go of it when that process dies. */
@@ -48,6 +47,8 @@ async function claimOver(
   removeDead: RemoveDead,
 ): Promise<Claim | undefined> {
   const connections = new Set<net.Socket>();
+  // Most commands only look who holds a socket, and what makes random names takes long to load.
+  const { BoundSocket } = await import('@gpg-bridge/core/fs/bound-socket');
   const bound = await BoundSocket.bind(path, {
     backlog: 511,
     allowHalfOpen: false,
