@@ -150,7 +150,7 @@ describe('AgentService', () => {
     const { service, reached, allow } = await setUp({ chosen: ['F1', 'F2'] });
     const token = await allow();
     await service.exportPublicKeys('pairs', token);
-    await service.exportPublicKeys(['a@b'], token);
+    await service.exportPublicKeys(['a@b', 'a@b'], token);
     expect(await service.exportPublicKeys('choose', token)).toMatchObject({ chosen: ['F1', 'F2'] });
     expect(reached.slice(1)).toEqual(['proxy1 export pairs', 'proxy1 export a@b', 'proxy1 export F1,F2']);
   });
@@ -164,7 +164,14 @@ describe('AgentService', () => {
     expect(reached.slice(1)).toEqual(['proxy1 export none']);
   });
 
-  it.each([undefined, 'everything', 7, [1], { all: true }])('refuses to export %j', async (wanted) => {
+  it.each([
+    undefined,
+    'everything',
+    7,
+    [1],
+    { all: true },
+    Array.from({ length: 1_001 }, (_, n) => `${n}@b`),
+  ])('refuses to export %.30j', async (wanted) => {
     const { service, reached, allow } = await setUp();
     const token = await allow();
     await expect(service.exportPublicKeys(wanted as never, token)).rejects.toThrow(denied('USAGE'));

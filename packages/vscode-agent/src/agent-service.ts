@@ -43,6 +43,8 @@ const GOOD_FOR_MS = 60_000;
 const BAD_FOR_MS = 2_000;
 /** More sessions than a proxy opens; those that ended without a word are forgotten first. */
 const MOST_ADMITTED = 1_024;
+/** Keys that a remote may name. */
+const MOST_KEYS = 1_000;
 
 /** The internal commands: an AgentProxy that only works for a remote the person has allowed. */
 export class AgentService {
@@ -211,7 +213,9 @@ function unconfirmed(gpgBinDir: string): BridgeError {
 /** Checks what a remote asked for: VS Code passes on anything. */
 function asFilter(wanted: unknown): KeyFilter {
   if (wanted === 'pairs' || wanted === 'all') return wanted;
-  if (Array.isArray(wanted) && wanted.every((name) => typeof name === 'string')) return wanted;
+  // A run of gpg for each of them.
+  const isList = Array.isArray(wanted) && wanted.length <= MOST_KEYS;
+  if (isList && wanted.every((name) => typeof name === 'string')) return [...new Set(wanted)];
   throw new BridgeError('USAGE', {
     what: t("can't copy public keys"),
     why: t('the remote asked for neither "pairs", "all" nor a list of keys'),

@@ -66,6 +66,22 @@ describe('the origin of a container', () => {
   it('is its image alone where there is no project', () => {
     expect(originOf(candidate().details)).toEqual({ image: IMAGE });
   });
+
+  it('has every directory that is noted, so that one can not hide another', () => {
+    const labels = {
+      'com.docker.compose.project.working_dir': '/home/ada/approved',
+      'devcontainer.local_folder': '/home/ada/cloned',
+    };
+    const hidden = candidate(labels);
+    expect(originOf(hidden.details)).toEqual({
+      image: IMAGE,
+      directory: '/home/ada/approved, /home/ada/cloned',
+    });
+    const approved = { images: [IMAGE], directories: ['/home/ada/approved'] };
+    expect(judge([rule({ kind: 'name', pattern: '*' }, { approved })], hidden).kind).toBe('waiting');
+    const same = candidate({ ...labels, 'devcontainer.local_folder': '/home/ada/approved' });
+    expect(originOf(same.details)).toEqual({ image: IMAGE, directory: '/home/ada/approved' });
+  });
 });
 
 describe('what becomes of a container', () => {

@@ -56,12 +56,12 @@ function matchesLabel(labels: ReadonlyMap<string, string>, key: string, pattern:
 }
 
 /**
- * Where a container comes from. A directory counts wherever its label is from: what is asked about can only become
- * more by it.
+ * Where a container comes from. A directory counts wherever its label is from, and all of them together: what a project
+ * says of itself can make what is asked about more, and never hide the directory that a tool has noted.
  */
 export function originOf({ image, labels }: ContainerDetails): Origin {
-  const directory = DIRECTORY_LABELS.map((key) => labels.get(key)).find(Boolean);
-  return { image, ...(directory === undefined ? {} : { directory }) };
+  const directories = new Set(DIRECTORY_LABELS.flatMap((key) => labels.get(key) || []));
+  return { image, ...(directories.size === 0 ? {} : { directory: [...directories].join(', ') }) };
 }
 
 /** Whether a person has said yes to everything that a container comes from. */

@@ -34,22 +34,21 @@ export class ApiConnection {
   /** One request and its whole answer, whatever its status. */
   async request(method: 'GET' | 'POST', path: string, body?: unknown): Promise<ApiAnswer> {
     const sent = await this.send(method, path, body);
-    return readAnswer(await this.responseTo(sent), this.kind);
+    return this.readAnswer(await this.responseTo(sent));
   }
 
   /** One request whose answer, unless it is an error, is not JSON. */
   async requestBytes(path: string): Promise<{ status: number; body: Buffer }> {
     const response = await this.responseTo(await this.send('GET', path));
-    return { status: response.statusCode ?? 0, body: await readBytes(response, this.kind) };
+    return { status: response.statusCode ?? 0, body: await this.readBytes(response) };
   }
 
   /** A request whose answer is an endless stream; resolves once it has begun. */
   async stream(path: string): Promise<IncomingMessage> {
     const sent = await this.send('GET', path);
     const response = await this.responseTo(sent);
-    sent.setTimeout(0);
     if (response.statusCode === 200) return response;
-    throw unexpectedAnswer(this.kind, 'the request for events', await readAnswer(response, this.kind));
+    throw unexpectedAnswer(this.kind, 'the request for events', await this.readAnswer(response));
   }
 
   /** Asks to use the connection itself as a byte stream; an answer that refuses is returned instead. */
@@ -57,10 +56,9 @@ export class ApiConnection {
     const sent = await this.send('POST', path, body, { Connection: 'Upgrade', Upgrade: 'tcp' });
     return new Promise((resolve, reject) => {
       sent.once('upgrade', (_response, socket: Socket, head) => {
-        socket.setTimeout(0);
         resolve({ socket, head });
       });
-      sent.once('response', (response) => readAnswer(response, this.kind).then(resolve, reject));
+      sent.once('response', (response) => this.readAnswer(response).then(resolve, reject));
       sent.once('error', (error) => reject(this.unreachable(error)));
     });
   }
@@ -86,11 +84,42 @@ export class ApiConnection {
       },
     };
     const sent = request(options);
-    sent.setTimeout(this.answerTimeoutMs, () =>
-      sent.destroy(new Error(`it did not answer within ${this.answerTimeoutMs / 1000} s`)),
+    // From the beginning, and not from the last byte: one that comes now and then would never be late.
+    const late = setTimeout(
+      () => sent.destroy(new Error(`it did not answer within ${this.answerTimeoutMs / 1000} s`)),
+      this.answerTimeoutMs,
     );
+    for (const event of ['response', 'close']) sent.once(event, () => clearTimeout(late));
+    // Only where it is asked for: who listens to it has the connection, and closes it.
+    if (headers.Upgrade) sent.once('upgrade', () => clearTimeout(late));
     sent.end(payload);
     return sent;
+  }
+
+  private async readAnswer(response: IncomingMessage): Promise<ApiAnswer> {
+    const bytes = await this.readBytes(response);
+    return { status: response.statusCode ?? 0, body: parseJson(bytes.toString()) };
+  }
+
+  private async readBytes(response: IncomingMessage): Promise<Buffer> {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    const late = setTimeout(
+      () => response.destroy(new Error(`it was not complete within ${this.answerTimeoutMs / 1000} s`)),
+      this.answerTimeoutMs,
+    );
+    try {
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        length += chunk.length;
+        if (length > MAX_ANSWER_BYTES) throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
+        chunks.push(chunk);
+      }
+    } catch (error) {
+      throw unfinished(this.kind, error as Error);
+    } finally {
+      clearTimeout(late);
+    }
+    return Buffer.concat(chunks);
   }
 
   private responseTo(sent: ClientRequest): Promise<IncomingMessage> {
@@ -141,26 +170,6 @@ export function engineMessage({ status, body }: ApiAnswer): string {
   const { message } = (body ?? {}) as { message?: unknown };
   const words = typeof message === 'string' ? message.trim().replace(/\.$/, '') : '';
   return words || `HTTP status ${status}`;
-}
-
-async function readAnswer(response: IncomingMessage, kind: EngineKind): Promise<ApiAnswer> {
-  const bytes = await readBytes(response, kind);
-  return { status: response.statusCode ?? 0, body: parseJson(bytes.toString()) };
-}
-
-async function readBytes(response: IncomingMessage, kind: EngineKind): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  try {
-    for await (const chunk of response as AsyncIterable<Buffer>) {
-      length += chunk.length;
-      if (length > MAX_ANSWER_BYTES) throw new Error(`the answer is longer than ${MAX_ANSWER_BYTES} bytes`);
-      chunks.push(chunk);
-    }
-  } catch (error) {
-    throw unfinished(kind, error as Error);
-  }
-  return Buffer.concat(chunks);
 }
 
 function unfinished(kind: EngineKind, cause: Error): BridgeError {

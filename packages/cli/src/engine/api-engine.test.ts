@@ -81,6 +81,29 @@ describe('ApiEngine', () => {
     }
   });
 
+  it('does not wait for ever for one whose answer comes a byte at a time', async () => {
+    const drips = new Set<NodeJS.Timeout>();
+    onTestFinished(() => void [...drips].map(clearInterval));
+    const drip = (write: () => void) => void drips.add(setInterval(write, 20));
+    const bodies = await oddEngine((_request, response) => drip(() => response.write(' ')), undefined, 300);
+    await expect(bodies.inspectContainer('x')).rejects.toMatchObject({
+      code: 'ENGINE_FAILED',
+      why: 'it was not complete within 0.3 s',
+    });
+    const heads = await oddEngine(
+      ({ socket }) => {
+        socket.write('HTTP/1.1 200 OK\r\nX: ');
+        drip(() => socket.write('x'));
+      },
+      undefined,
+      300,
+    );
+    await expect(heads.inspectContainer('x')).rejects.toMatchObject({
+      code: 'ENGINE_UNREACHABLE',
+      why: 'it did not answer within 0.3 s',
+    });
+  });
+
   it('gives up on an answer that is too long', async () => {
     const engine = await oddEngine((_request, response) => {
       response.writeHead(200).end(Buffer.alloc(5 * 1024 * 1024, 32));
