@@ -10,17 +10,36 @@ import { tempDir } from './temp.ts';
 const PATIENCE_MS = 20_000;
 const LOOK_MS = 30;
 
+/** The size of a terminal, in characters. */
+interface Size {
+  columns: number;
+  rows: number;
+}
+
+const SIZE: Size = { columns: 150, rows: 50 };
+
 /** A program in a terminal of its own (tmux), with somebody at the keyboard; ended with the test. */
 export class Terminal {
   readonly #socket = `gpg-bridge-${randomUUID()}`;
 
   private constructor(private readonly env: NodeJS.ProcessEnv) {}
 
-  static async start(command: string, env: NodeJS.ProcessEnv): Promise<Terminal> {
+  static async start(command: string, env: NodeJS.ProcessEnv, size: Size = SIZE): Promise<Terminal> {
     const { TMUX: _, ...own } = env;
     const terminal = new Terminal({ ...own, TERM: 'xterm', LC_ALL: 'C.UTF-8' });
     onTestFinished(async () => void (await run('tmux', ['-L', terminal.#socket, 'kill-server'])));
-    await terminal.#tmux('-f', '/dev/null', 'new-session', '-d', '-x', '150', '-y', '50', command);
+    const { columns, rows } = size;
+    await terminal.#tmux(
+      '-f',
+      '/dev/null',
+      'new-session',
+      '-d',
+      '-x',
+      `${columns}`,
+      '-y',
+      `${rows}`,
+      command,
+    );
     return terminal;
   }
 
@@ -60,6 +79,11 @@ export class Terminal {
   /** What can be read there now. */
   async screen(): Promise<string> {
     return (await this.#tmux('capture-pane', '-p')).trimEnd();
+  }
+
+  /** The same with the codes of its styles, as the terminal would have been sent them. */
+  async styledScreen(): Promise<string> {
+    return (await this.#tmux('capture-pane', '-e', '-p')).trimEnd();
   }
 
   /** Resolves to the screen when it matches: nothing tells when a program has drawn it. */
