@@ -69,7 +69,9 @@ describe('every use of a private key', () => {
     expect(said).toMatch(/^ERR \d+ No secret key/m);
     expect(record()).toMatchObject([{ command: 'PKSIGN', outcome: 'error' }]);
     await person.ok('down', '--all');
-    expect(await person.ok('log', `local:${target.dir}`, '--uses')).toMatch(/PKSIGN key 0+: error/);
+    expect(await person.ok('log', `local:${target.dir}`, '--uses')).toMatch(
+      /signature with 0{16}: error after \d+ ms \(session \d+\)/,
+    );
     expect(await person.json('log', `local:${target.dir}`, '--uses')).toEqual(record());
   });
 });

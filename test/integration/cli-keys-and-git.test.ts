@@ -18,10 +18,26 @@ describe('public keys', () => {
     const { person, target, name } = await bridged();
     const log = person.start(['log', name, '-f']);
     const bob = await person.home.createKey('Bob <bob@example.org>');
-    await log.printed(/the host's keyring changed: 1 public keys are new there/);
+    await log.printed(/the host's keyring changed; public keys there: 1 new, 0 updated/);
     const listing = await target.gpgOk(['--with-colons', '--list-keys', bob]);
     expect(listing).toMatch(/^uid:u:.*Bob <bob@example.org>/m);
     await target.gpgOk(['-u', bob, '--clear-sign'], { input: 'hello' });
+    await log.printed(new RegExp(`signed with Bob <bob@example.org> ${bob.slice(-16)}: ok`));
+    expect(await person.ok('up', name)).toContain('keys 2 GPG keys');
+  });
+
+  it('are missed by `up` until there is one', async () => {
+    const person = await Person.create({ key: false });
+    const name = `local:${(await person.localHome()).dir}`;
+    expect(await person.ok('up', name)).toContain(
+      '! this machine has no private GPG key to sign with; make one',
+    );
+    const log = person.start(['log', name, '-f']);
+    await person.home.createKey('Bob <bob@example.org>');
+    await log.printed(/the host's keyring changed/);
+    const said = await person.ok('up', name);
+    expect(said).toContain('keys 1 GPG key');
+    expect(said).not.toContain('no private GPG key');
   });
 
   it('that were not asked for do not follow', async () => {
@@ -37,7 +53,7 @@ describe('public keys', () => {
       person.fingerprint,
       'Ada <ada@home.example>',
     ]);
-    await log.printed(/the host's keyring changed: 0 public keys are new there, 1 updated/);
+    await log.printed(/the host's keyring changed; public keys there: 0 new, 1 updated/);
     expect(await listed()).toContain('ada@home.example');
     expect(await listed()).not.toContain('bob@example.org');
   });

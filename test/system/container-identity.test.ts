@@ -37,8 +37,20 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       );
       expect(await person.json('status')).toMatchObject([{ pid: dev.pid }]);
       expect(await person.ok('down', name)).toContain('There was no bridge');
+      expect((await person.run(['keys', 'sync', name])).stderr).toContain(
+        `Did you mean \`${name} --user dev\`?`,
+      );
       expect(await person.json('status')).toMatchObject([{ pid: dev.pid }]);
       expect(await person.ok('down', name, '--user', '1000')).toContain('is down');
+    });
+
+    it('not for a user who is not there, and says so in one line', async () => {
+      const { person, name } = await personWithContainer(engine);
+      const { status, stderr } = await person.run(['up', name, '--user', 'nobody-here']);
+      expect(status).toBe(1);
+      expect(stderr).toMatch(
+        /^gpg-bridge: can't run a command in .*nobody-here.*[^\\rn]\. See whether .*\n$/,
+      );
     });
 
     it("for the container's own user and the same one by name", async () => {

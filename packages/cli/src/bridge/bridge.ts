@@ -61,6 +61,8 @@ export interface BridgeParts {
   use?: TargetUse | undefined;
   /** When a line that says nothing counts as dead; never, if not given. */
   heartbeat?: HeartbeatTimes | undefined;
+  /** Told when the host's keyring has changed. */
+  onKeysChange?: (() => Promise<void>) | undefined;
   journal: Journal;
   log: LogCallback;
   /** Where every step of every session is told; absent: nowhere. */
@@ -381,8 +383,8 @@ async function serveTarget(
       notes: git?.notes ?? [],
     };
     const given = gpg && (await host.keys?.catch(() => undefined));
-    const keySync =
-      given && parts.keys && new KeySync({ operations, filter: parts.keys, given, env: parts.hostEnv, log });
+    const { keys: filter, hostEnv: env, onKeysChange: onChange } = parts;
+    const keySync = given && filter && new KeySync({ operations, filter, given, env, onChange, log });
     const told = failures.map(({ message }) => printable(message, MAX_WARNING));
     return { muxer, operations, setup, kept, missing, info, ownWarnings: lasting, failures: told, keySync };
   } catch (error) {

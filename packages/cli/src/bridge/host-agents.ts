@@ -1,12 +1,14 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { listGpgKeys, resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
-import { fingerprint } from '@gpg-bridge/core/ssh/key-blob';
+import { fingerprint as sshFingerprint } from '@gpg-bridge/core/ssh/key-blob';
 import { type BridgeOptions, isGpgImplied, isSshImplied } from '../bridge-options.ts';
+import type { KeyOwner } from './journal.ts';
 
 /** The host's agents; one that is absent is not bridged. */
 export interface HostAgents {
@@ -16,18 +18,42 @@ export interface HostAgents {
   sshKeys?: readonly string[];
 }
 
+/** What is known of the host's private keys. */
+export interface KnownKeys {
+  /** How many of each kind can be used; null where there are none to count. */
+  offers: { gpg: number | null; ssh: number | null };
+  /** Whose they are: OpenPGP keys by keygrip, SSH keys by fingerprint. */
+  owners: ReadonlyMap<string, KeyOwner>;
+}
+
 /** The agents that answer, and what to tell the person about the others. */
 export interface FoundAgents {
   agents: HostAgents;
   /** The only GPG keys that can be used, by their keygrips; absent: all of them. */
   gpgKeygrips?: ReadonlySet<string>;
-  /** How many private keys of each kind can be used; null where there are none to count. */
-  offers: { gpg: number | null; ssh: number | null };
-  /** Whose the keys are: user IDs by keygrip, comments of SSH keys by fingerprint. */
-  keyNames: ReadonlyMap<string, string>;
+  keys: KnownKeys;
   warnings: string[];
   /** Those that were wanted and not found. */
   missing: SocketType[];
+}
+
+/** What is known after the host's keyring has changed. Keys that a person chose stay the ones that were chosen. */
+export async function afterKeyringChange(
+  { offers, owners }: KnownKeys,
+  options: BridgeOptions,
+): Promise<KnownKeys> {
+  const keys = await listGpgKeys();
+  return {
+    offers: options.gpgKeys?.length ? offers : { ...offers, gpg: keys.length },
+    owners: new Map([...owners, ...gpgOwners(keys)]),
+  };
+}
+
+/** Whose OpenPGP keys are, by the keygrips of the keys and their subkeys. */
+export function gpgOwners(keys: readonly ListedKey[]): [keygrip: string, owner: KeyOwner][] {
+  return keys.flatMap(({ keygrips, userId: name, fingerprint }) =>
+    keygrips.map((grip): [string, KeyOwner] => [grip, { name, fingerprint }]),
+  );
 }
 
 /**
@@ -63,17 +89,13 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
     ssh: agents.sshKeys?.length ?? sshFound?.offered.length ?? null,
   };
   const gpgKeygrips = gpgKeys?.keygrips;
-  const keyNames = new Map([
-    ...(gpgFound ?? []).flatMap(({ keygrips, userId }) =>
-      keygrips.map((grip): [string, string] => [grip, userId]),
-    ),
-    ...(sshFound?.offered ?? []).map(({ blob, comment }): [string, string] => [
-      fingerprint(blob),
-      comment.toString(),
-    ]),
+  const sshOwners = (sshFound?.offered ?? []).map(({ blob, comment }): [string, KeyOwner] => [
+    sshFingerprint(blob),
+    { name: comment.toString() },
   ]);
+  const keys = { offers, owners: new Map([...gpgOwners(gpgFound ?? []), ...sshOwners]) };
   if (agents.gpg || agents.ssh)
-    return { agents, warnings, missing, offers, keyNames, ...(gpgKeygrips ? { gpgKeygrips } : {}) };
+    return { agents, warnings, missing, keys, ...(gpgKeygrips ? { gpgKeygrips } : {}) };
   throw new BridgeError('NO_HOST_AGENT', {
     what: 'there is nothing to bridge',
     why: warnings.join('; ') || 'both agents were left out',

@@ -7,7 +7,7 @@ function journal() {
     recorded,
     book: new Journal(
       (entry) => recorded.push(entry),
-      (key) => (key === 'A'.repeat(40) ? 'Ada' : undefined),
+      (key) => (key === 'A'.repeat(40) ? { name: 'Ada', fingerprint: 'F'.repeat(40) } : undefined),
     ),
   };
 }
@@ -33,6 +33,7 @@ describe('Journal', () => {
         operation: 'signature',
         key: 'A'.repeat(40),
         name: 'Ada',
+        fingerprint: 'F'.repeat(40),
         outcome: 'ok',
         durationMs: 12,
         person: false,

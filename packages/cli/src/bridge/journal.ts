@@ -16,6 +16,8 @@ export interface JournalEntry {
   key?: string;
   /** Whose key that is: its user ID, or the comment of an SSH key. */
   name?: string;
+  /** Of an OpenPGP key: the fingerprint that `gpg -K` shows; of a subkey the one of its primary key. */
+  fingerprint?: string;
   /**
    * `ok`; `cancelled`, `timeout`, `wrong-passphrase` or `refused` by a person or the agent, `no-secret-key`, `error`
    * for any other reason, `closed` when the connection ended first.
@@ -28,6 +30,9 @@ export interface JournalEntry {
   person: boolean;
 }
 
+/** What a person knows a key by. */
+export type KeyOwner = Pick<JournalEntry, 'fingerprint'> & { name: string };
+
 /** An operation of gpg-agent's or ssh-agent's that has ended. */
 type FinishedOperation = Omit<Operation, 'outcome'> & { outcome: string; purpose?: 'signature' };
 
@@ -37,6 +42,7 @@ export interface WaitingOperation {
   key?: string;
   /** Whose key that is. */
   name?: string;
+  fingerprint?: string;
   sinceSeconds: number;
 }
 
@@ -73,15 +79,15 @@ export class Journal {
   #usedAt = 0;
   readonly #sessions = new Set<JournaledSession>();
   readonly #record: (entry: JournalEntry) => void;
-  readonly #nameOf: (key: string) => string | undefined;
+  readonly #ownerOf: (key: string) => KeyOwner | undefined;
   #idle: (() => void)[] = [];
 
   constructor(
     record: (entry: JournalEntry) => void,
-    nameOf: (key: string) => string | undefined = () => undefined,
+    ownerOf: (key: string) => KeyOwner | undefined = () => undefined,
   ) {
     this.#record = record;
-    this.#nameOf = nameOf;
+    this.#ownerOf = ownerOf;
   }
 
   /** A session begins. */
@@ -153,9 +159,8 @@ export class Journal {
   }
 
   /** A key, and whose it is. */
-  #key({ key }: { key?: string }): { key?: string; name?: string } {
-    const name = key === undefined ? undefined : this.#nameOf(key);
-    return { ...(key === undefined ? {} : { key }), ...(name === undefined ? {} : { name }) };
+  #key({ key }: { key?: string }): Partial<KeyOwner> & { key?: string } {
+    return key === undefined ? {} : { key, ...this.#ownerOf(key) };
   }
 }
 

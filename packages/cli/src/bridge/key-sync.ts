@@ -16,6 +16,8 @@ export interface KeySyncParts {
   given: PublicKeys;
   /** The environment of the host's gpg, if not this process's own. */
   env?: NodeJS.ProcessEnv | undefined;
+  /** Told when the host's keys have changed and the target has the new ones. */
+  onChange?: (() => Promise<void>) | undefined;
   log: LogCallback;
 }
 
@@ -56,12 +58,13 @@ export class KeySync {
   }
 
   async #follow(): Promise<void> {
-    const { log } = this.#parts;
+    const { log, onChange } = this.#parts;
     try {
       const keys = await this.#export();
       if (this.#isClosed || digest(keys) === this.#given) return;
       const { added, updated } = await this.#import(keys);
-      log(`the host's keyring changed: ${added} public keys are new there, ${updated} updated`, 'info');
+      await onChange?.();
+      log(`the host's keyring changed; public keys there: ${added} new, ${updated} updated`, 'info');
     } catch (error) {
       if (this.#isClosed) return;
       log(toBridgeError(error, "can't synchronise the host's public keys").message, 'warn');

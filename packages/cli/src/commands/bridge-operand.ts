@@ -48,10 +48,14 @@ export async function runningBridge(command: CommandName, parsed: ParsedCommand)
 /** The error for a bridge that is not there. */
 export async function noBridge(named: NamedBridge): Promise<BridgeError> {
   const { spec, name, selector } = named;
+  const others = (await new Manager().findAll(spec, selector).catch(() => [])).map(
+    ({ target, options }) => `\`${operandWords(target, options)}\``,
+  );
+  const hint = others.length > 0 ? `Did you mean ${others.join(' or ')}? ` : await likeName(named);
   return new BridgeError('BRIDGE_NOT_RUNNING', {
     what: `there is no bridge to ${name}`,
     why: 'none was started, or it has ended',
-    fix: `${await likeName(named)}Start one with \`gpg-bridge up ${operandWords(spec, selector)}\`.`,
+    fix: `${hint}Start one with \`gpg-bridge up ${operandWords(spec, selector)}\`.`,
   });
 }
 

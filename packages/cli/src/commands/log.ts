@@ -1,8 +1,11 @@
 import { watch } from 'node:fs';
 import { dirname } from 'node:path';
+import { listGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
 import { type RecordedLine, readUseRecord } from '@gpg-bridge/core/host/use-record-file';
 import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import { spanSeconds } from '@gpg-bridge/core/text/time-span';
+import { gpgOwners } from '../bridge/host-agents.ts';
+import type { KeyOwner } from '../bridge/journal.ts';
 import { type LogLine, olderPart } from '../daemon/log-file.ts';
 import { LogReader, logPaths } from '../daemon/log-reader.ts';
 import {
@@ -15,7 +18,7 @@ import {
   useRecordPath,
 } from '../daemon/state-dir.ts';
 import { Manager } from '../manager/manager.ts';
-import { milliseconds, shortKey } from '../terminal/format.ts';
+import { keyWords, milliseconds } from '../terminal/format.ts';
 import { operationName, operationWords } from '../terminal/operation-words.ts';
 import { styles } from '../terminal/style.ts';
 import { type NamedBridge, namedBridge, noBridge, requireNamedBridge } from './bridge-operand.ts';
@@ -137,16 +140,25 @@ async function showUses(named: NamedBridge, { count, since, json }: Wanted): Pro
   checkStateDirectory(recordDirectory());
   const uses = readUseRecord(useRecordPath(files)).filter(({ time }) => !(Date.parse(time) < since));
   const shown = count === 0 ? [] : uses.slice(-count);
-  if (json) process.stdout.write(`${jsonLine(shown)}\n`);
-  else for (const use of printableValue(shown)) process.stdout.write(`${describeUse(use)}\n`);
+  if (json) {
+    process.stdout.write(`${jsonLine(shown)}\n`);
+    return 0;
+  }
+  const owners = new Map(gpgOwners(await listGpgKeys().catch(() => [])));
+  for (const use of shown) {
+    const named = { ...use, ...(use.key === undefined ? {} : owners.get(use.key)) };
+    process.stdout.write(`${describeUse(printableValue(named))}\n`);
+  }
   return 0;
 }
 
-function describeUse({ time, session, command, key, outcome, durationMs, count }: RecordedLine): string {
+function describeUse(use: RecordedLine & Partial<KeyOwner>): string {
+  const { time, session, command, outcome, durationMs, count } = use;
   const { dim } = styles(process.stdout);
-  const what = `session ${session}: ${command}${key ? ` key ${shortKey(key)}` : ''}`;
-  const became = count ? `${count} more in that minute` : `${outcome} after ${durationMs} ms`;
-  return `${dim(shortTime(time))}  ${what}: ${became}`;
+  const whose = keyWords(use);
+  const what = `${operationWords(operationName(command), outcome)}${whose ? ` with ${whose}` : ''}`;
+  const became = count ? `${count} more in that minute` : `${outcome} after ${milliseconds(durationMs)}`;
+  return `${dim(shortTime(time))}  ${what}: ${became} ${dim(`(session ${session})`)}`;
 }
 
 /** How many lines are wanted; all of them unless a number is given. */
@@ -181,7 +193,7 @@ function describe(line: LogLine): string {
   }
   const words = line.error === undefined ? line.outcome : `${line.outcome} (${line.error})`;
   const outcome = line.outcome === 'ok' ? words : red(words);
-  const whose = [line.name, line.key && shortKey(line.key)].filter(Boolean).join(' ');
+  const whose = keyWords(line);
   const what = operationWords(line.operation ?? operationName(line.command), line.outcome);
   const person = line.person ? ', a person was needed' : '';
   const session = dim(`(session ${line.session})`);

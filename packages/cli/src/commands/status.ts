@@ -2,10 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
-import { byteCount, duration, milliseconds, shortKey } from '../terminal/format.ts';
+import { byteCount, duration, keyWords, milliseconds } from '../terminal/format.ts';
 import { operationName, operationWords } from '../terminal/operation-words.ts';
 import { styles } from '../terminal/style.ts';
-import { likeName, type NamedBridge, namedBridge, otherUsers } from './bridge-operand.ts';
+import { likeName, type NamedBridge, namedBridge, operandWords, otherUsers } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
 
 /** How often a watched status is looked at. */
@@ -44,8 +44,9 @@ function withLineEnd(text: string): string {
 /** The bridges in words for a person. */
 function shown(bridges: readonly DaemonStatus[], named: NamedBridge | undefined): string {
   if (bridges.length > 0) return printableValue(bridges).map(describe).join('\n');
-  const to = named ? `to ${printableValue(named.name)} ` : '';
-  return `No bridge ${to}is up. Start one with \`gpg-bridge up NAME\`.`;
+  if (!named) return 'No bridge is up. Start one with `gpg-bridge up NAME`.';
+  const name = printableValue(named.name);
+  return `No bridge to ${name} is up. Start one with \`gpg-bridge up ${operandWords(named.spec, named.selector)}\`.`;
 }
 
 /** Shows the bridges until it is interrupted: on a terminal in place, elsewhere whenever something has changed. */
@@ -102,8 +103,8 @@ function asDocumented(status: DaemonStatus) {
 }
 
 /** With which key something is done, and whose that is. */
-function withKey({ key, name }: { key?: string; name?: string }): string {
-  const words = [name, key && shortKey(key)].filter(Boolean).join(' ');
+function withKey(operation: Parameters<typeof keyWords>[0]): string {
+  const words = keyWords(operation);
   return words ? ` with ${words}` : '';
 }
 

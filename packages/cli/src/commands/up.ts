@@ -35,6 +35,9 @@ function describeOffers({ offers: { gpg, ssh } }: BridgeInfo): string {
   return counts.join(', ') + (options.length > 0 ? `; offer fewer with ${options.join(' and ')}` : '');
 }
 
+const NO_KEY =
+  "this machine has no private GPG key to sign with; make one: gpg --quick-gen-key 'Your Name <you@example.org>'";
+
 function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   const { bold, dim, green, yellow } = styles(process.stdout);
   const how = { new: 'is up', running: 'was up already, and works', changed: 'was changed' }[info.result];
@@ -45,6 +48,7 @@ function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   for (const { type, path } of info.sockets) lines.push(`  ${type.replace('-agent', '').padEnd(4)} ${path}`);
   const offers = describeOffers(info);
   if (offers) lines.push(`  keys ${offers}`);
+  if (info.offers.gpg === 0) lines.push(`${yellow('!')} ${NO_KEY}`);
   for (const { option, from, to } of info.changes) lines.push(`  ${option}: ${from} → ${to}`);
   for (const note of info.notes) lines.push(`  ${note}`);
   for (const text of info.mended) lines.push(`${yellow('!')} ${text}`);

@@ -8,6 +8,7 @@ import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
 import { heartbeatTimes } from '../bridge/heartbeat-times.ts';
+import type { KnownKeys } from '../bridge/host-agents.ts';
 import { Journal } from '../bridge/journal.ts';
 import {
   type BridgeOptions,
@@ -94,9 +95,7 @@ export class Daemon {
   #bridge: Bridge | undefined;
   #agentWarnings: readonly string[] = [];
   #missing: readonly string[] = [];
-  /** Whose the host's keys are, by keygrip or fingerprint. */
-  #keyNames: ReadonlyMap<string, string> = new Map();
-  #offers: DaemonStatus['offers'] = { gpg: null, ssh: null };
+  #keys: KnownKeys = { offers: { gpg: null, ssh: null }, owners: new Map() };
   /** Totals of earlier bridges of this daemon, from before it attached again. */
   #before = { sessions: 0, toHost: 0, toTarget: 0 };
   #lastError: string | null = null;
@@ -118,7 +117,7 @@ export class Daemon {
     this.#log = new LogFile(files.log, Date.now, () => this.#target.name);
     this.#journal = new Journal(
       (entry) => this.#log.appendLimited(entry),
-      (key) => this.#keyNames.get(key),
+      (key) => this.#keys.owners.get(key),
     );
     this.#keyUses = new KeyUses({
       options,
@@ -243,7 +242,9 @@ export class Daemon {
     await this.#target.check();
     const launcher = inHome(this.#options.home, launcherCommand(chosenRuntime(this.#options)));
     const launched = await this.#target.exec(launcher);
-    const { Bridge, confirmUses, findHostAgents, notifyOfUses } = await import('./late-modules.ts');
+    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, notifyOfUses } = await import(
+      './late-modules.ts'
+    );
     const { use } = this.#keyUses;
     const name = () => this.#target.name;
     if (this.#options.confirm) use.confirm ??= confirmUses(name, this.#say);
@@ -252,8 +253,7 @@ export class Daemon {
     const agents = findHostAgents(this.#options, this.#say).then((found) => {
       this.#agentWarnings = found.warnings;
       this.#missing = found.missing;
-      this.#offers = found.offers;
-      this.#keyNames = found.keyNames;
+      this.#keys = found.keys;
       this.#keyUses.grant(found.gpgKeygrips);
       return found.agents;
     });
@@ -271,6 +271,9 @@ export class Daemon {
       required: requiredSockets(this.#options),
       use,
       heartbeat: heartbeatTimes(process.env),
+      onKeysChange: async () => {
+        this.#keys = await afterKeyringChange(this.#keys, this.#options);
+      },
       journal: this.#journal,
       log: this.#say,
       traceLog: this.#verbose ? this.#say : undefined,
@@ -488,7 +491,7 @@ export class Daemon {
       notes: [...(this.#bridge?.info.notes ?? [])],
       ...(this.#target.shell ? { shell: this.#target.shell } : {}),
       options: this.#options,
-      offers: this.#offers,
+      offers: this.#keys.offers,
       missing: [...this.#missing],
       sessions: {
         open: stats?.streams.open ?? 0,

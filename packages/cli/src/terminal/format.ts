@@ -1,3 +1,10 @@
+/** What is known of a key that was used. */
+interface KeyWords {
+  key?: string;
+  name?: string;
+  fingerprint?: string;
+}
+
 /** A duration as a person says it. */
 export function duration(seconds: number): string {
   if (seconds < 60) return `${Math.floor(seconds)} s`;
@@ -17,6 +24,11 @@ export function byteCount(bytes: number): string {
   if (bytes < 1_000) return `${bytes} B`;
   const power = Math.min(Math.floor(Math.log10(bytes) / 3), 4);
   return `${(bytes / 1_000 ** power).toPrecision(3)} ${'kMGT'[power - 1]}B`;
+}
+
+/** Whose key something is done with, and the end of its fingerprint, or of the keygrip if that is not known. */
+export function keyWords({ key, name, fingerprint = key }: KeyWords): string {
+  return [name, fingerprint && shortKey(fingerprint)].filter(Boolean).join(' ');
 }
 
 /** A keygrip or fingerprint, cut to what a person compares. */

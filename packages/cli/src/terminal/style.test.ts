@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isDecorated, styles } from './style.ts';
+import { isDecorated, spinnerLine, styles } from './style.ts';
 
 describe('styles', () => {
   it.each([
@@ -20,5 +20,16 @@ describe('styles', () => {
   it('leave text alone elsewhere', () => {
     const { bold, red } = styles({ isTTY: false });
     expect(bold(red('text'))).toBe('text');
+  });
+});
+
+describe('the line of a spinner', () => {
+  it.each([
+    [80, '⠋ connecting to box…'],
+    [21, '⠋ connecting to box…'],
+    [20, '⠋ connecting to bo…'],
+    [1, '⠋…'],
+  ])('fits into %d columns', (columns, line) => {
+    expect(spinnerLine('⠋', 'connecting to box', columns)).toBe(line);
   });
 });

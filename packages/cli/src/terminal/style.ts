@@ -49,6 +49,14 @@ export class Spinner {
 
   #draw(): void {
     this.#frame = (this.#frame + 1) % FRAMES.length;
-    process.stderr.write(`\r\x1b[K${FRAMES[this.#frame]} ${this.#text}…`);
+    process.stderr.write(`\r\x1b[K${spinnerLine(FRAMES[this.#frame]!, this.#text, process.stderr.columns)}`);
   }
+}
+
+/** A spinner's line, cut to a terminal's width: what is wrapped into the next line would stay there. */
+export function spinnerLine(frame: string, text: string, columns = 80): string {
+  return [...`${frame} ${text}`]
+    .slice(0, Math.max(columns - 2, 1))
+    .join('')
+    .concat('…');
 }

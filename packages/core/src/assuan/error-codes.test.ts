@@ -9,6 +9,7 @@ describe('error codes', () => {
     [83886179, 'Operation cancelled <Pinentry>'],
     [(6 << 24) | 112, 'Card not present <SCD>'],
     [(4 << 24) | 32849, 'No such file or directory <GPG Agent>'],
+    [(5 << 24) | 32870, 'Inappropriate ioctl for device <Pinentry>'],
     [(4 << 24) | 9999, 'Unknown error code 9999 <GPG Agent>'],
     [(99 << 24) | 1, 'General error <Unknown source>'],
     [17, 'No secret key <Unspecified source>'],

@@ -208,6 +208,7 @@ const TEXTS: Readonly<Record<number, string>> = {
   32833: 'Too many open files',
   32849: 'No such file or directory',
   32854: 'Cannot allocate memory',
+  32870: 'Inappropriate ioctl for device',
   32875: 'Operation not permitted',
   32877: 'Broken pipe',
   32900: 'Connection timed out',
