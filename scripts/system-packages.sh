@@ -4,7 +4,7 @@ set -euo pipefail
 
 packages=(
   ca-certificates git gnupg openssh-client perl python3-minimal # what a user has
-  docker.io containerd runc podman conmon docker-compose        # engines
+  docker.io containerd runc podman conmon                       # engines
   mmdebstrap debian-archive-keyring                             # images for them
   openssh-server socat                                          # ssh targets, and what the bridge is measured beside
   expect tmux                                                   # a terminal

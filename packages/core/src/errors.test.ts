@@ -19,4 +19,12 @@ describe('an error', () => {
     });
     expect(message.length).toBeLessThan(10_000);
   });
+
+  it.each([
+    ['it is gone', 'it is gone. Try again.'],
+    ['it is gone.\n', 'it is gone. Try again.'],
+    ['is it running?', 'is it running? Try again.'],
+  ])('that says %j ends its sentence once', (why, end) => {
+    expect(new BridgeError('INTERNAL', { what: 'no', why, fix: 'Try again.' }).message).toBe(`no: ${end}`);
+  });
 });

@@ -134,7 +134,8 @@ export class BridgeError extends Error {
       : facts.why.slice(0, 2 * MAX_PART).replace(/[\s.]+$/, '');
     const why = oneLine(reason);
     const fix = oneLine(shortage?.fix ?? facts.fix);
-    super(`${what}: ${why}. ${fix}`, cause === undefined ? undefined : { cause });
+    const end = /[?!]$/.test(why) ? '' : '.'; // other programs ask and exclaim
+    super(`${what}: ${why}${end} ${fix}`, cause === undefined ? undefined : { cause });
     this.what = what;
     this.why = why;
     this.fix = fix;

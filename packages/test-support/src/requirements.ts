@@ -21,7 +21,6 @@ interface Requirement {
 
 const REQUIREMENTS = {
   docker: { root: true, programs: ['dockerd', 'containerd', 'runc', 'docker', 'mmdebstrap', 'setpriv'] },
-  compose: { programs: ['docker-compose'] },
   podman: { root: true, programs: ['podman', 'conmon', 'runc', 'mmdebstrap', 'setpriv'] },
   sshd: { root: true, programs: ['sshd', 'ssh', 'ssh-keygen', 'setpriv'] },
   kubernetes: {
