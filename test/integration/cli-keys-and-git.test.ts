@@ -18,7 +18,7 @@ describe('public keys', () => {
     const { person, target, name } = await bridged();
     const log = person.start(['log', name, '-f']);
     const bob = await person.home.createKey('Bob <bob@example.org>');
-    await log.printed(/the host's keyring changed; public keys there: 1 new, 0 updated/);
+    await log.printed(/the host's keyring changed; public keys there: 1 new/);
     const listing = await target.gpgOk(['--with-colons', '--list-keys', bob]);
     expect(listing).toMatch(/^uid:u:.*Bob <bob@example.org>/m);
     await target.gpgOk(['-u', bob, '--clear-sign'], { input: 'hello' });

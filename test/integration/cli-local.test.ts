@@ -104,6 +104,7 @@ describe('gpg-bridge with a local target', () => {
       nextAttempt: null,
       endsAt: null,
       paused: null,
+      rule: null,
     };
     expect(await person.json('status')).toEqual([bridge]);
     await sign(target);
@@ -114,6 +115,7 @@ describe('gpg-bridge with a local target', () => {
       operation: 'signature',
       key: expect.stringMatching(/^[0-9A-F]{40}$/),
       name: 'Ada Test <ada@example.org>',
+      fingerprint: person.fingerprint,
       outcome: 'ok',
       durationMs: expect.any(Number),
       person: expect.any(Boolean),
@@ -342,7 +344,7 @@ describe('a target that can not be had', () => {
 
   it('is said to print something else', async () => {
     const { status, stderr } = await up(['--exec', './enter'], { enter: 'echo welcome to the machine' });
-    expect(stderr).toContain('it printed "welcome to the machine\\n"');
+    expect(stderr).toContain('it printed "welcome to the machine".');
     expect(status).toBe(1);
   });
 

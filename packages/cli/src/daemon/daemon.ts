@@ -272,7 +272,7 @@ export class Daemon {
       use,
       heartbeat: heartbeatTimes(process.env),
       onKeysChange: async () => {
-        this.#keys = await afterKeyringChange(this.#keys, this.#options);
+        this.#keys = await afterKeyringChange(this.#keys, this.#options).catch(() => this.#keys);
       },
       journal: this.#journal,
       log: this.#say,
