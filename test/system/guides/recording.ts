@@ -53,7 +53,7 @@ export async function record(terminal: Terminal): Promise<Frame[]> {
       const isOver = prompts(screen) === index + 2;
       if (screen !== frames.at(-1)?.screen) {
         const last = frames.at(-1)!;
-        if (last.ms === 0) last.ms = Math.min(Math.max(Date.now() - changedAt, LEAST_MS), MOST_MS);
+        if (last.ms === 0) last.ms = inSteps(Math.min(Math.max(Date.now() - changedAt, LEAST_MS), MOST_MS));
         changedAt = Date.now();
         frames.push({ screen, ms: isOver ? AFTER_OUTPUT_MS : 0 });
       }
@@ -63,6 +63,11 @@ export async function record(terminal: Terminal): Promise<Frame[]> {
   }
   frames.at(-1)!.ms = AT_END_MS;
   return frames;
+}
+
+/** In the steps that the image counts in, so that nothing is shown a moment too late. */
+function inSteps(ms: number): number {
+  return Math.round(ms / 10) * 10;
 }
 
 /** How many prompts a screen has; tmux leaves out the blanks at the end of a line. */
