@@ -44,7 +44,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
   'vscode-agent': {
     packages: ['core', 'vscode-shared'],
     parts: [
-      ['grant-store', 'remote-authority', 'told-block'],
+      ['dialog-pace', 'grant-store', 'remote-authority', 'told-block'],
       ['confirmed-settings'],
       ['consent'],
       [
@@ -77,7 +77,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
     packages: ['core', 'socket-server', 'vscode-shared'],
     parts: [
       ['lock', 'log-book', 'openpgp-keys', 'process', 'script', 'tcp-relay', 'temp', 'wire'],
-      ['native-server'],
+      ['native-server', 'tested-with'],
       ['engine', 'gnupg-home', 'socket-pair'],
       ['cli'],
       ['kubernetes', 'terminal'],

@@ -5,6 +5,7 @@ import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { talk } from '@gpg-bridge/test-support/talk';
+import { firstVersion, testedWith } from '@gpg-bridge/test-support/tested-with';
 import { expect, it, onTestFinished } from 'vitest';
 
 requireSystem('docker')('a host with the gpg-agent of GnuPG 2.4', () => {
@@ -25,6 +26,9 @@ requireSystem('docker')('a host with the gpg-agent of GnuPG 2.4', () => {
     });
     onTestFinished(() => container.remove());
     await container.execOk(['gpg-agent', '--daemon']);
+    await testedWith('gnupg-agent', async () =>
+      firstVersion(await container.execOk(['gpg-agent', '--version'])),
+    );
     const target = await person.localHome();
     const name = `local:${target.dir}`;
     const ask = async (text: string) =>

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { lock } from './lock.ts';
 import { runOk } from './process.ts';
+import { testedWith, versionOf } from './tested-with.ts';
 
 /** A VS Code in a browser: which code-server carries it, on which Node, and what it has to compile. */
 export interface VsCodeRelease {
@@ -145,6 +146,8 @@ export class CodeServer {
 
   /** Installs the extensions, starts the server and returns when it listens. */
   static async start(installed: InstalledVsCode, options: CodeServerOptions): Promise<CodeServer> {
+    await testedWith('vscode', installed.release.vscode);
+    await testedWith('chromium', () => versionOf('chromium', '--version'));
     const user = join(options.dir, 'user');
     const dirs = ['--user-data-dir', user, '--extensions-dir', join(options.dir, 'extensions')];
     // VS Code leaves sockets where temporary files go.

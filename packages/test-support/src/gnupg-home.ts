@@ -2,6 +2,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Finished, type RunOptions, run, runOk } from './process.ts';
 import { makeTempDir, removeDir } from './temp.ts';
+import { testedHere } from './tested-with.ts';
 
 /**
  * A GNUPGHOME of a test's own, with its own agent. `remove()` ends that agent and deletes everything;
@@ -15,6 +16,7 @@ export class GnupgHome {
 
   /** Makes an empty one; `agentConf` becomes gpg-agent.conf. */
   static async create(agentConf = ''): Promise<GnupgHome> {
+    await testedHere();
     const root = await makeTempDir();
     const dir = join(root, 'h');
     await mkdir(dir, { mode: 0o700 });

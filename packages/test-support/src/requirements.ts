@@ -30,6 +30,7 @@ const REQUIREMENTS = {
   },
   compose: { programs: ['docker-compose'] },
   root: { root: true, programs: [] },
+  namespaces: { root: true, programs: ['unshare', 'pivot_root', 'mount', 'umount', 'setpriv'] },
   mount: { root: true, programs: ['mount', 'umount'] },
   systemd: { root: true, programs: ['systemd', 'systemctl', 'unshare', 'nsenter', 'setpriv'] },
   zsh: { programs: ['zsh', 'tmux'] },

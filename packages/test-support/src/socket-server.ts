@@ -18,6 +18,7 @@ import {
 } from '@gpg-bridge/socket-server';
 import { build } from 'esbuild';
 import { emulatedLauncher, nativeProgram, OTHER_ARCHITECTURE, OWN_ARCHITECTURE } from './native-server.ts';
+import { testedWith, versionOf } from './tested-with.ts';
 import {
   CALL,
   CHANGED,
@@ -101,6 +102,17 @@ export interface ServerOptions {
   prelude?: string;
 }
 
+/** The version of what runs a server. */
+function runtimeVersion(runtime: ServerOptions['runtime']): string | Promise<string> {
+  if (runtime === 'node') return process.versions.node;
+  if (runtime === 'native') return OWN_ARCHITECTURE;
+  if (runtime === 'perl') return versionOf('perl', '-e', 'printf "%vd", $^V');
+  if (runtime === 'python') return versionOf('python3', '--version');
+  return versionOf(`qemu-${OTHER_ARCHITECTURE}-static`, '--version').then(
+    (version) => `${OTHER_ARCHITECTURE}, QEMU ${version}`,
+  );
+}
+
 /** A socket server in a process of its own, started as in a target, and the host's side of its frames. */
 export class RunningServer implements OperationCaller {
   readonly #setup: ServeSetup;
@@ -157,6 +169,7 @@ export class RunningServer implements OperationCaller {
     const [command = 'sh', ...args] = [...(options.prefix ?? []), ...launcher];
     const child = spawn(command, args, { env: options.env, stdio: 'pipe' });
     await once(child, 'spawn');
+    await testedWith(`server-${options.runtime}`, () => runtimeVersion(options.runtime));
     return new RunningServer(child, payload, options.setup);
   }
 

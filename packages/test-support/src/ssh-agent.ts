@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { runOk } from './process.ts';
 import { tempDir } from './temp.ts';
+import { testedWith, versionOf } from './tested-with.ts';
 
 /** An ssh-agent of a test's own, and the directory its key files are in. */
 export interface TestSshAgent {
@@ -24,6 +25,7 @@ export async function startSshAgent({
   name?: string;
   env?: NodeJS.ProcessEnv;
 } = {}): Promise<TestSshAgent> {
+  await testedWith('ssh-agent', () => versionOf('ssh', '-V'));
   const dir = await tempDir();
   const socketPath = join(dir, name);
   const { SSH_AUTH_SOCK: _, ...inherited } = process.env;

@@ -6,6 +6,7 @@ import { Daemon } from './engine/daemon.ts';
 import { descendantsOf, killAll } from './engine/kernel.ts';
 import { type Finished, type RunOptions, run, runOk } from './process.ts';
 import { makeTempDir } from './temp.ts';
+import { testedWith, versionOf } from './tested-with.ts';
 
 /** How an `SshServer` is set up. */
 export interface SshServerOptions {
@@ -37,6 +38,7 @@ export class SshServer {
 
   /** Starts one; needs root, as sshd does to log in another user. */
   static async start(options: SshServerOptions = {}): Promise<SshServer> {
+    await testedWith('sshd', () => versionOf('ssh', '-V'));
     const dir = await makeTempDir();
     try {
       await mkdir('/run/sshd', { recursive: true, mode: 0o755 });

@@ -4,6 +4,7 @@ import { onTestFinished } from 'vitest';
 import { Daemon } from './engine/daemon.ts';
 import { run } from './process.ts';
 import { tempDir } from './temp.ts';
+import { testedWith, versionOf } from './tested-with.ts';
 
 /** What systemd needs on a machine that was not booted with it; says on its standard error when it is up. */
 const SETUP = `
@@ -20,6 +21,7 @@ wait $manager`;
 
 /** A systemd of a user, with a /run and a HOME of its own; ended with the test. Needs root. */
 export async function startSystemdUser(): Promise<{ home: string; command: string }> {
+  await testedWith('systemd', () => versionOf('systemctl', '--version'));
   const home = join(await tempDir(), 'home');
   await mkdir(home, { mode: 0o700 });
   const daemon = await Daemon.start({

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type Finished, type RunOptions, run, runOk } from '../process.ts';
+import { firstVersion, testedWith } from '../tested-with.ts';
 import type { ImageName } from './images.ts';
 
 /** How to reach a running engine with its own command. Plain data: it crosses process borders. */
@@ -62,6 +63,16 @@ export class ContainerEngine {
     return runOk(this.address.program, args, { ...options, env: { ...this.env, ...options.env } });
   }
 
+  /** What the engine says its version is. */
+  async version(): Promise<string> {
+    // Docker's `version` asks for the networking of an engine that a user started, which may have none of its own.
+    const words =
+      this.address.program === 'docker'
+        ? ['info', '--format={{.ServerVersion}}']
+        : ['version', '--format={{.Server.Version}}'];
+    return firstVersion(await this.runOk(words));
+  }
+
   /** Imports an image unless the engine has it, and returns its name there. */
   ensureImage(name: ImageName): Promise<string> {
     return this.importImage(name);
@@ -85,7 +96,15 @@ export class ContainerEngine {
       '-c',
       IDLE,
     ]);
-    return new Container(this, id.trim(), name);
+    const container = new Container(this, id.trim(), name);
+    const inside = options.image ?? 'git';
+    if (inside !== 'engines') {
+      await testedWith(
+        `image-${inside}`,
+        async () => `GnuPG ${firstVersion(await container.execOk(['gpg', '--version'], { user: 'root' }))}`,
+      );
+    }
+    return container;
   }
 }
 

@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeTempDir } from '../temp.ts';
+import { testedWith } from '../tested-with.ts';
 import { ContainerEngine, type EngineAddress } from './containers.ts';
 import { Daemon } from './daemon.ts';
 import { importerFor } from './import-image.ts';
@@ -31,7 +32,14 @@ export class DockerEngine extends ContainerEngine {
     const env = { ...inherited, DOCKER_HOST: `unix://${socketPath}`, DOCKER_CONFIG: join(dir, 'config') };
     try {
       const daemon = await startDaemon(dir, socketPath, options);
-      return new DockerEngine({ program: 'docker', env, socketPath, runArgs: [] }, dir, daemon, options);
+      const engine = new DockerEngine(
+        { program: 'docker', env, socketPath, runArgs: [] },
+        dir,
+        daemon,
+        options,
+      );
+      await testedWith(options.certificates ? 'docker-tcp' : 'docker', () => engine.version());
+      return engine;
     } catch (error) {
       await rm(dir, { recursive: true, force: true });
       throw error;

@@ -6,7 +6,7 @@ import { runOk } from '../process.ts';
 
 /**
  * What an image is made of: Debian packages, from scratch (`suite`) or on top of another image (`from`).
- * Every image has gpg, the ssh tools and a user `dev` (uid 1000).
+ * Every image for containers has gpg, the ssh tools and a user `dev` (uid 1000).
  */
 interface Recipe {
   suite?: 'bookworm' | 'trixie';
@@ -19,7 +19,7 @@ interface Recipe {
 }
 
 /** The images that tests use, by what is special about each. */
-export type ImageName = 'plain' | 'git' | 'node' | 'python' | 'none' | 'busybox' | 'trixie';
+export type ImageName = 'plain' | 'git' | 'node' | 'python' | 'none' | 'busybox' | 'trixie' | 'engines';
 
 const ADD_USER = 'useradd --create-home --uid 1000 --shell /bin/sh dev';
 const DELETE_PERL = 'rm -f /usr/bin/perl*';
@@ -49,6 +49,12 @@ const RECIPES: Record<ImageName, Recipe> = {
   busybox: { from: 'git', packages: ['busybox-static'], finish: ASSEMBLE_BUSYBOX, root: 'image' },
   /** GnuPG 2.4. */
   trixie: { suite: 'trixie', packages: ['gnupg', 'git', 'openssh-client'], finish: ADD_USER },
+  /** No container's, but a root with the engines of Debian 13, and what they need to be started by a user. */
+  engines: {
+    suite: 'trixie',
+    packages: ['docker.io', 'podman', 'runc', 'rootlesskit', 'uidmap'],
+    finish: ADD_USER,
+  },
 };
 
 /** Documentation and translations are half of a small image and of no use here; dpkg leaves them out. */

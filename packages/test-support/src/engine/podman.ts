@@ -1,6 +1,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeTempDir } from '../temp.ts';
+import { testedWith } from '../tested-with.ts';
 import { ContainerEngine, type EngineAddress } from './containers.ts';
 import { Daemon } from './daemon.ts';
 import { importerFor } from './import-image.ts';
@@ -40,7 +41,9 @@ export class PodmanEngine extends ContainerEngine {
         env,
       });
       const runArgs = [...LIMITS, `--cgroup-parent=${cgroupOf(dir)}`];
-      return new PodmanEngine({ program: 'podman', env, socketPath, runArgs }, dir, service);
+      const engine = new PodmanEngine({ program: 'podman', env, socketPath, runArgs }, dir, service);
+      await testedWith('podman', () => engine.version());
+      return engine;
     } catch (error) {
       await rm(dir, { recursive: true, force: true });
       throw error;

@@ -6,6 +6,7 @@ import { imageTar } from '../engine/images.ts';
 import { cgroupOf, killProcessesOf, removeCgroup, unmountBelow } from '../engine/kernel.ts';
 import { run, runOk } from '../process.ts';
 import { removeDir } from '../temp.ts';
+import { firstVersion, testedWith } from '../tested-with.ts';
 import type { ClusterNetwork } from './network.ts';
 import { kubernetesProgram } from './programs.ts';
 
@@ -57,6 +58,7 @@ export class KubernetesCluster {
     await Promise.all([cluster.startApiServer(), cluster.#importImage()]);
     await cluster.#createViewer();
     await cluster.startKubelet();
+    await testedWith('kubernetes', async () => firstVersion(await cluster.kubectl('version', '--short')));
     return cluster;
   }
 
