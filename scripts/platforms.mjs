@@ -30,6 +30,10 @@ if (flags.check) {
   process.exitCode = wrong.length > 0 ? 1 : 0;
 } else {
   const tested = flags.from ? readNotes(await readFile(flags.from, 'utf8')) : said;
-  await writeFile(data, `${JSON.stringify(tested, null, 2)}\n`);
+  const lines = Object.entries(tested).map(
+    ([part, versions]) =>
+      `  ${JSON.stringify(part)}: [${versions.map((version) => JSON.stringify(version)).join(', ')}]`,
+  );
+  await writeFile(data, `{\n${lines.join(',\n')}\n}\n`);
   await writeFile(`${root}docs/platforms.md`, renderPage(tested));
 }

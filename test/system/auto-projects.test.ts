@@ -10,6 +10,7 @@ import { lock } from '@gpg-bridge/test-support/lock';
 import { runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { tempDir } from '@gpg-bridge/test-support/temp';
+import { testedWith, versionOf } from '@gpg-bridge/test-support/tested-with';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -37,6 +38,7 @@ requireSystem('docker', 'compose')('a compose project', () => {
   /** A project with the documented lines, and what the test's engine needs in a second file. */
   async function project(): Promise<{ directory: string; compose: (...words: string[]) => Promise<string> }> {
     const directory = await tempDir();
+    await testedWith('compose', () => versionOf('docker-compose', '--version'));
     await writeFile(join(directory, 'docker-compose.yml'), await documented('yaml'));
     const image = await engine.ensureImage('busybox');
     const service = { image, command: ['sleep', 'infinity'], network_mode: 'none', stop_signal: 'SIGKILL' };
@@ -105,6 +107,7 @@ requireSystem('docker')('a dev container', () => {
     const configuration = { ...lines, image, runArgs: [...lines.runArgs, '--network=none'] };
     await writeFile(join(folder, '.devcontainer/devcontainer.json'), JSON.stringify(configuration));
     const program = join(root, 'tools/devcontainers/node_modules/@devcontainers/cli/devcontainer.js');
+    await testedWith('devcontainers', () => versionOf(process.execPath, program, '--version'));
     const devcontainer = (...words: string[]) =>
       runOk(process.execPath, [program, ...words, '--workspace-folder', folder], { env: engine.env });
     const person = await personAt(engine);

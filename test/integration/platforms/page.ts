@@ -47,9 +47,9 @@ export function renderPage(tested: TestedParts): string {
   const parts = (Object.keys(PARTS) as Part[]).filter((part) => tested[part]?.length);
   return `# What is tested where
 
-The first table is written by the suites themselves: each notes the real programs that it starts, and this page shows
-what a whole run of \`.ci/run\` has noted (\`npm run docs:platforms\`). Whoever runs the suites elsewhere meets other
-versions; a run that misses one of these parts fails. The second table is what has not been run.
+The first table is written by the suites themselves: each notes the real programs that it starts, and
+\`npm run docs:platforms\` puts down here what was noted. Whoever runs the suites elsewhere meets other versions, but
+\`.ci/run\` fails if it misses one of these parts or uses another. The second table is what has not been run.
 
 ## Run
 

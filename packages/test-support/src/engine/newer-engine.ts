@@ -73,7 +73,7 @@ const API_LISTENS = /API listen on/;
 const VARIETIES: Readonly<Record<NewerEngineName, Variety>> = {
   docker: {
     ...DOCKER,
-    part: 'docker',
+    part: 'docker-newer',
     command: async (dir, socketPath) => [
       ...dockerd(dir, socketPath, (await overlayWorks(dir)) ? 'overlay2' : 'vfs'),
       `--cgroup-parent=${cgroupOf(dir)}`,
