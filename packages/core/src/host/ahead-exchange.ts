@@ -49,7 +49,7 @@ export class AheadExchange {
     const command = isCommand ? wordOf(block) : '';
     const refusal = isCommand ? this.#check.refusalOf(command) : undefined;
     if (refusal) return { response: refusal, ahead: this.reply(table) };
-    const along = this.#isFirst(command) ? await this.#askAlong(block) : NO_ENTRIES;
+    const along = await this.#askAlong(block, command);
     const response = await this.#session.send(block);
     if (isCommand) this.#learn(block, command, response);
     return { response, ahead: this.reply(table, along) };
@@ -81,19 +81,18 @@ export class AheadExchange {
     this.#check.compare(told, answer, hasInquired);
   }
 
-  /** Whether this is the session's first command that waits, and one with which others may be asked. */
-  #isFirst(command: string): boolean {
-    if (this.#hasWaited) return false;
+  async #askAlong(block: string, command: string): Promise<readonly OnceEntry[]> {
+    const isFirst = !this.#hasWaited;
     this.#hasWaited = true;
-    return this.#isOn() && command !== '' && command !== 'BYE' && !isKeyUse(command);
-  }
-
-  async #askAlong(block: string): Promise<OnceEntry[]> {
+    if (!this.#isOn() || command === '' || command === 'BYE' || isKeyUse(command)) return NO_ENTRIES;
+    const waiting = block.slice(0, -1);
     // The line itself may come again in this session.
-    this.#answers.used(block.slice(0, -1));
+    if (isFirst) this.#answers.used(waiting);
+    const lines = [...(isFirst ? this.#answers.recent : []), ...this.#answers.followers(waiting)];
+    if (lines.length === 0) return NO_ENTRIES;
     const along: OnceEntry[] = [];
     let left = MAX_ALONG_BYTES;
-    for (const line of this.#answers.recent) {
+    for (const line of lines) {
       const answer = await this.#session.send(`${line}\n`);
       left -= answer.length;
       if (left < 0) break;

@@ -349,6 +349,32 @@ describe('answers that are sent along', () => {
     expect(asked()).toEqual([first, 'NOP']);
   });
 
+  it('are what gpg asks about a key next, unless the agent forbids that or nobody asks it', async () => {
+    const info = `KEYINFO ${GRIP}`;
+    const { client, agent, asked, sent, along, answers } = session();
+    client([], 'NOP\n');
+    agent('OK\n');
+    client([], `${first}\n`);
+    expect(asked()).toEqual(['NOP', info]);
+    agent('S KEYINFO\nOK\n');
+    await new Promise(setImmediate);
+    expect(asked()).toEqual([first]);
+    agent('OK\n');
+    const [entry] = along();
+    expect(entry).toMatchObject({ line: info, answer: 'S KEYINFO\nOK\n' });
+    client([info], 'NOP\n', [entry!.id]);
+    expect(asked()).toEqual([info]);
+    agent('S KEYINFO\nOK\n');
+    agent('OK\n');
+    expect(sent.client).toBe('OK\nOK\nOK\n');
+    expect(answers.recent).toEqual([first, info]);
+    expect(answers.followers(first)).toEqual([]);
+    const unused = Array.from({ length: 10 }, () => answers.followers(second).length);
+    expect(unused).toEqual([1, 1, 1, 1, 1, 1, 1, 1, 0, 0]);
+    answers.learn(`KEYINFO ${'C'.repeat(40)}`, Buffer.from('ERR 67109115 Forbidden <GPG Agent>\n'));
+    expect(answers.followers(`HAVEKEY ${'D'.repeat(40)}`)).toEqual([]);
+  });
+
   it('are not asked for a use of a private key, or where the rules refuse the line', () => {
     const admit: GateRules['admit'] = (_operation, block) =>
       block.includes(GRIP) ? { answer: Buffer.from(NO_KEY) } : { pass: true };

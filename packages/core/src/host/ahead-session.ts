@@ -124,12 +124,12 @@ export class AheadSession implements GateRules {
     this.#answers.used(line);
     const isFirst = !this.#hasWaited;
     this.#hasWaited = true;
-    if (!isFirst || operation.command === 'BYE' || isKeyUse(operation.command))
-      return this.#decide(operation, block);
-    const { recent } = this.#answers;
+    if (operation.command === 'BYE' || isKeyUse(operation.command)) return this.#decide(operation, block);
+    const recent = isFirst ? this.#answers.recent : [];
     // The line itself is answered anyway, and that answer is sent along, too.
     this.#comesAgain = recent.includes(line);
-    const lines = recent.flatMap((each) => (each === line ? [] : this.#allowed(each)));
+    const asked = [...recent.filter((each) => each !== line), ...this.#answers.followers(line)];
+    const lines = asked.flatMap((each) => this.#allowed(each));
     if (lines.length === 0) return this.#decide(operation, block);
     const kept = Buffer.from(block);
     return this.#ask(lines).then(() => this.#decide(operation, kept));
@@ -277,7 +277,7 @@ export class AheadSession implements GateRules {
       along.push({ id: this.#answers.newId(), line, answer: answer.toString('latin1') });
     }
     this.#check.sentAlong(along);
-    this.#along = along;
+    this.#along = [...this.#along, ...along];
     asking.done();
   }
 }

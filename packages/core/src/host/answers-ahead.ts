@@ -29,6 +29,11 @@ const MAX_LEARNED = 128;
 const MAX_FORGOTTEN = 512;
 /** The HAVEKEY and KEYINFO lines of a target that are asked for its next session, at most. */
 const MAX_RECENT = 64;
+/** Keys of one HAVEKEY line that KEYINFO may follow for, and of all of them together. */
+const MAX_FOLLOWED = 4;
+const MAX_FOLLOWERS = 256;
+/** How often such a KEYINFO is asked that the target did not use: not for every client that will never ask it. */
+const MAX_UNUSED = 8;
 
 const HEX = '[0-9A-Fa-f]';
 /** Text without control characters that begins with something visible. */
@@ -59,6 +64,7 @@ const BARE_OPTION = /^OPTION [A-Za-z][A-Za-z0-9-]*$/;
 const ONE_KEYINFO = /^KEYINFO [0-9A-Fa-f]{40}$/;
 /** What may be asked ahead of a client: one spelling, so that the rules see the command that they would have seen. */
 const ASKED_ALONG = /^(?:HAVEKEY|KEYINFO) [ -~]+$/;
+const HAS_KEYS = /^HAVEKEY((?: [0-9A-Fa-f]{40})+)$/;
 const LISTS_KEYS = /^HAVEKEY --list(?:=[0-9]+)?$/;
 /** A line that is kept as it is: printable, so that its pattern means the same to every runtime. */
 const PLAIN = /^[A-Z][ -~]*$/;
@@ -85,6 +91,8 @@ export class AnswersAhead {
   readonly #forgotten: number[] = [];
   /** In the order in which they were last used. */
   readonly #recent = new Set<string>();
+  /** KEYINFO lines that were asked since they may follow what a client asked, and how often. */
+  readonly #followed = new Map<string, number>();
   #lastId = 0;
   #version = 0;
 
@@ -128,6 +136,7 @@ export class AnswersAhead {
     if (before) this.#log('gpg-agent is another one than before: its answers are learned anew', 'info');
     this.#identity = { version, socket };
     this.#greeting = greeting;
+    this.#followed.clear();
     for (const { pattern } of [...this.#entries.values()]) this.#remove(pattern);
     for (const pattern of SETTINGS) this.#add(pattern, OK);
     this.#add(exactly('GETINFO version'), version, false);
@@ -175,7 +184,7 @@ export class AnswersAhead {
   /** The target used a line, which is asked for its next session if it may be. */
   used(line: string): void {
     if (!ASKED_ALONG.test(line)) return;
-    if ([...this.#entries.values()].some(({ fits }) => fits.test(line))) return;
+    if (this.#isKnown(line)) return;
     this.#recent.delete(line);
     this.#recent.add(line);
     if (this.#recent.size <= MAX_RECENT) return;
@@ -186,6 +195,23 @@ export class AnswersAhead {
   /** The HAVEKEY and KEYINFO lines that the target used lately. */
   get recent(): readonly string[] {
     return [...this.#recent];
+  }
+
+  /** What gpg may ask next about the keys of a line; what the target has used is among the recent ones. */
+  followers(line: string): readonly string[] {
+    const grips = HAS_KEYS.exec(line)?.[1]?.trim().split(' ') ?? [];
+    if (grips.length > MAX_FOLLOWED || this.#followed.size >= MAX_FOLLOWERS) return [];
+    const lines = grips.map((grip) => `KEYINFO ${grip}`);
+    return lines.filter((each) => {
+      const times = this.#followed.get(each) ?? 0;
+      if (times >= MAX_UNUSED || this.#recent.has(each) || this.#isKnown(each)) return false;
+      this.#followed.set(each, times + 1);
+      return true;
+    });
+  }
+
+  #isKnown(line: string): boolean {
+    return [...this.#entries.values()].some(({ fits }) => fits.test(line));
   }
 
   #add(pattern: string, answer: string, notFirst = false): void {
