@@ -1,71 +1,33 @@
 import { once } from 'node:events';
 import net from 'node:net';
-import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
-import type { CommandExecutor } from '@gpg-bridge/core/remote/agent-channel';
+import { countedHomes } from '@gpg-bridge/test-support/counted-homes';
 import { run } from '@gpg-bridge/test-support/process';
-import { type JoinOptions, joinHomes } from '@gpg-bridge/test-support/proxied-homes';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 
-/** Two homes joined by VS Code's proxies, with every call counted. */
-async function counted(options: JoinOptions = {}) {
-  let calls = 0;
-  const host = { refuses: false };
-  const book: string[] = [];
-  const made: { proxy?: AgentProxy } = {};
-  const proxy = (): AgentProxy => made.proxy!;
-  const executor: CommandExecutor = {
-    connectAgent: async (first) => {
-      calls++;
-      if (host.refuses) throw new Error('not allowed any more');
-      return proxy().connectAgent(first);
-    },
-    sendCommands: (id, block, told) => {
-      calls++;
-      return proxy().sendCommands(id, block, told);
-    },
-    disconnectAgent: (id) => proxy().disconnectAgent(id),
-  };
-  const homes = await joinHomes({ ...options, requestDeps: { commandExecutor: executor } });
-  onTestFinished(() => homes.remove());
-  made.proxy = new AgentProxy({
-    env: homes.host.env,
-    logCallback: (text) => book.push(text),
-    ...options.agentConfig,
-  });
-  onTestFinished(() => made.proxy?.stop());
-  const key = await homes.host.createKey('Ada <ada@example.org>');
-  await homes.host.addEncryptionKey(key);
-  await homes.shareKeys();
-  return {
-    ...homes,
-    key,
-    book,
-    refuse: () => {
-      host.refuses = true;
-    },
-    async calls(action: () => Promise<unknown>): Promise<number> {
-      const before = calls;
-      await action();
-      return calls - before;
-    },
-  };
-}
-
-it('a signature is two calls, and a decryption at most four', async () => {
-  const { target, calls } = await counted();
-  const sign = () => target.gpgOk(['--clear-sign'], { input: 'hello' });
-  // The import of the public keys was the first client, which brought the table back.
-  expect(await calls(sign)).toBe(2);
-  expect(await calls(sign)).toBe(2);
-  const { stdout } = await target.gpg(['-r', 'ada@example.org', '--encrypt'], { input: 'secret' });
-  const decrypt = async () => expect(await target.gpgOk(['--decrypt'], { input: stdout })).toBe('secret');
-  expect(await calls(decrypt)).toBeLessThanOrEqual(4);
-  expect(await calls(decrypt)).toBe(3);
-});
+it.each([
+  ['ECC', ['ed25519', 'cv25519']],
+  ['RSA', ['rsa2048', 'rsa2048']],
+] as const)(
+  'with an %s key a signature is two calls, and a decryption at most four',
+  async (_name, algorithms) => {
+    for (const options of [[], ['-u', 'ada@example.org']]) {
+      const { target, calls } = await countedHomes({ algorithms });
+      const sign = () => target.gpgOk([...options, '--clear-sign'], { input: 'hello' });
+      // The import of the public keys was the first client, which brought the table back.
+      expect(await calls(sign)).toBe(2);
+      expect(await calls(sign)).toBe(2);
+    }
+    const { target, calls } = await countedHomes({ algorithms });
+    const { stdout } = await target.gpg(['-r', 'ada@example.org', '--encrypt'], { input: 'secret' });
+    const decrypt = async () => expect(await target.gpgOk(['--decrypt'], { input: stdout })).toBe('secret');
+    expect(await calls(decrypt)).toBe(4);
+    expect(await calls(decrypt)).toBe(3);
+  },
+);
 
 it('without it every command is a call', async () => {
   let isOn = true;
-  const { target, calls } = await counted({ agentConfig: { ahead: () => isOn } });
+  const { target, calls } = await countedHomes({ agentConfig: { ahead: () => isOn } });
   const sign = () => target.gpgOk(['--clear-sign'], { input: 'hello' });
   await sign();
   isOn = false;
@@ -77,7 +39,7 @@ it('without it every command is a call', async () => {
 });
 
 it('lines of a client that leaves reach the agent, and what is asked first is the agent’s own answer', async () => {
-  const { target, requestProxy, calls } = await counted();
+  const { target, requestProxy, calls } = await countedHomes();
   await target.gpgOk(['--clear-sign'], { input: 'hello' });
   const talk = async (text: string, lines: number) => {
     const socket = net.connect(requestProxy.socketPath);
@@ -97,7 +59,7 @@ it('lines of a client that leaves reach the agent, and what is asked first is th
 });
 
 it('nothing is answered for a host that refused the client before', async () => {
-  const { target, calls, refuse } = await counted();
+  const { target, calls, refuse } = await countedHomes();
   const sign = () => target.gpg(['--no-autostart', '--clear-sign'], { input: 'hello' });
   await sign();
   refuse();
@@ -109,7 +71,7 @@ it('nothing is answered for a host that refused the client before', async () => 
 });
 
 it('a setting that failed makes no signature, and the client gets the agent’s error', async () => {
-  const { target, requestProxy } = await counted();
+  const { target, requestProxy } = await countedHomes();
   await target.gpgOk(['--clear-sign'], { input: 'hello' });
   const socket = net.connect(requestProxy.socketPath);
   let said = '';

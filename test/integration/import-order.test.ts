@@ -79,7 +79,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
       ['lock', 'log-book', 'openpgp-keys', 'process', 'script', 'tcp-relay', 'temp', 'wire'],
       ['native-server', 'tested-with'],
       ['engine', 'gnupg-home', 'socket-pair'],
-      ['cli'],
+      ['cli', 'proxied-homes'],
       ['kubernetes', 'terminal'],
       ['*'],
     ],

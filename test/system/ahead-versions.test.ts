@@ -1,7 +1,11 @@
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
+import { countedHomes } from '@gpg-bridge/test-support/counted-homes';
 import { CrossingRelay } from '@gpg-bridge/test-support/crossing-relay';
+import type { Container } from '@gpg-bridge/test-support/engine/containers';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
@@ -37,15 +41,24 @@ async function host(agent: Version, [sign, encrypt]: readonly [string, string]):
   const { home } = person;
   const key = await home.createKey('Ada Test <ada@example.org>', { algo: sign, usage: 'sign' });
   await home.addEncryptionKey(key, encrypt);
-  if (agent === '2.2') return person;
-  await home.killAgent();
-  const docker = await sharedEngine('docker');
-  const volume = `--volume=${dirname(home.dir)}:${dirname(home.dir)}`;
-  const env = { GNUPGHOME: home.dir };
-  const container = await docker.startContainer({ image: 'trixie', env, args: [volume] });
-  onTestFinished(() => container.remove());
-  await container.execOk(['gpg-agent', '--daemon']);
+  if (agent === '2.4') await useAgent24(home);
   return person;
+}
+
+/** Has the agent of a home run in a container, where it is of GnuPG 2.4. */
+async function useAgent24(home: GnupgHome): Promise<void> {
+  await home.killAgent();
+  const container = await start24([home]);
+  await container.execOk(['gpg-agent', '--daemon'], { env: { GNUPGHOME: home.dir } });
+}
+
+/** A container with GnuPG 2.4 that has these homes at their own paths. */
+async function start24(homes: readonly GnupgHome[]): Promise<Container> {
+  const docker = await sharedEngine('docker');
+  const args = homes.map(({ dir }) => `--volume=${dirname(dir)}:${dirname(dir)}`);
+  const container = await docker.startContainer({ image: 'trixie', args });
+  onTestFinished(() => container.remove());
+  return container;
 }
 
 requireSystem('docker')('crossings between versions of GnuPG', () => {
@@ -71,6 +84,29 @@ requireSystem('docker')('crossings between versions of GnuPG', () => {
         }
         found[name] = [await count(script), await count(script)];
         await person.ok('down', '--exec', relay.enter);
+      }
+      expect(found).toEqual(crossings);
+    });
+  });
+});
+
+requireSystem('docker')('calls of VS Code between versions of GnuPG', () => {
+  describe.each(Object.entries(KEYS))('with an %s key', (_algorithm, algorithms) => {
+    it.each(TABLE)('a $client client of a $agent agent', async ({ client, agent, crossings }) => {
+      const found: Record<string, Crossings> = {};
+      for (const [name, script] of Object.entries(SCRIPTS)) {
+        const onHost = agent === '2.4' ? useAgent24 : undefined;
+        const { target, calls } = await countedHomes({ algorithms, ...(onHost ? { onHost } : {}) });
+        const container = client === '2.4' ? await start24([target]) : undefined;
+        const env = { GNUPGHOME: target.dir, HOME: dirname(target.dir) };
+        const inside = (text: string) =>
+          container
+            ? container.execOk(['sh', '-c', text], { env })
+            : runOk('sh', ['-c', text], { env: { ...target.env, ...env } });
+        const secret = join(target.dir, 'secret');
+        await inside(`echo secret | gpg --batch -r ada@example.org --encrypt > ${secret}`);
+        const count = () => calls(() => inside(script.replace('/tmp/secret', secret)));
+        found[name] = [await count(), await count()];
       }
       expect(found).toEqual(crossings);
     });
