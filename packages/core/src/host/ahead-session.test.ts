@@ -338,7 +338,8 @@ describe('answers that are sent along', () => {
   });
 
   it('include the answer to the line that waits, which is asked once', () => {
-    const { client, agent, asked, along } = session({ recent: [first!] });
+    const { client, agent, asked, along, answers } = session({ recent: [first!] });
+    answers.learn(`KEYINFO ${GRIP}`, Buffer.from('ERR 67109115 Forbidden <GPG Agent>\n'));
     client([], `${first}\n`);
     expect(asked()).toEqual([first]);
     agent(NO_KEY);
