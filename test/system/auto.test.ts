@@ -189,5 +189,5 @@ requireSystem('docker')('auto run', () => {
     }
     const bridges = await person.json<RuleBridge[]>('status');
     expect(bridges.map(({ state }) => state)).toEqual(ids.map(() => 'ready'));
-  });
+  }, 600_000);
 });

@@ -13,6 +13,8 @@ export interface BringUpOptions {
   rules: () => readonly Rule[];
   ensureBridge: (target: string, options: EnsureOptions) => Promise<BridgeInfo>;
   log: LogCallback;
+  /** Nothing is tried again once it is aborted. */
+  signal: AbortSignal;
 }
 
 /** A bridge that is being started is a process of Node here and one in the container: a few at a time. */
@@ -139,6 +141,7 @@ export class BringUp {
 
   #failed(kind: EngineKind, engine: Engine, id: string, name: string, attempt: number, error: unknown): void {
     const failure = toBridgeError(error, 'no bridge');
+    if (this.#options.signal.aborted) return; // what was being started has been given up
     if (failure.code === 'TARGET_NOT_FOUND') return; // it has been removed already
     const pause = LASTING.has(failure.code) ? undefined : RETRY_MS[attempt];
     const next =
@@ -155,8 +158,8 @@ export class BringUp {
 }
 
 /** Whether a bridge is from before the container's last start: it is about to notice that this has ended. */
-function isOlder({ started }: BridgeInfo, { startedAt }: ContainerDetails): boolean {
-  return startedAt !== undefined && Date.parse(started) < startedAt;
+function isOlder({ result, started }: BridgeInfo, { startedAt }: ContainerDetails): boolean {
+  return result !== 'new' && startedAt !== undefined && Date.parse(started) < startedAt;
 }
 
 function endingBridge({ target }: BridgeInfo): BridgeError {

@@ -61,6 +61,7 @@ export async function runRules({ signal, log, verbose }: RunnerOptions): Promise
     rules: () => rules,
     ensureBridge: (target, options) => manager.ensureBridge(target, options),
     log,
+    signal,
   });
   const lookAtAll = async (kind: EngineKind, engine: Engine) =>
     bringUp.lookAtAll(kind, engine, await engine.containerIds());
@@ -135,7 +136,8 @@ function watchRules(directory: string, log: LogCallback, changed: () => void): F
   }
 }
 
-function alreadyRunning(pid: number | undefined): BridgeError {
+/** The error for a second process that would bring bridges up. */
+export function alreadyRunning(pid: number | undefined): BridgeError {
   return new BridgeError('AUTO_RUNNING', {
     what: "can't bring bridges up",
     why: `another process does so already${pid === undefined ? '' : ` (PID ${pid})`}`,

@@ -1,5 +1,8 @@
 import { existsSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { BridgeError } from '@gpg-bridge/core/errors';
 import { printableValue } from '@gpg-bridge/core/text/escape';
+import { alreadyRunning, autoLogPath, runningPid } from '../auto/runner.ts';
 import {
   installService,
   isPassing,
@@ -9,11 +12,32 @@ import {
   uninstallService,
 } from '../auto/service.ts';
 
+/** How long a service may take to begin; far more than it needs. */
+const STARTING_MS = 30_000;
+const LOOK_MS = 100;
+
+/** Resolves when the service's own process brings bridges up; a service manager does not tell. */
+async function untilStarted(manager: string, before: number | undefined): Promise<void> {
+  for (const end = Date.now() + STARTING_MS; Date.now() < end; await delay(LOOK_MS)) {
+    const pid = await runningPid();
+    if (pid !== undefined && pid !== before) return;
+  }
+  throw new BridgeError('SERVICE_FAILED', {
+    what: 'the service is installed and does not run',
+    why: `${manager} has started it, and it has not come up in ${STARTING_MS / 1_000} s`,
+    fix: `See ${autoLogPath()}, try \`gpg-bridge auto run\`, or remove it with \`gpg-bridge auto uninstall\`.`,
+  });
+}
+
 /** `auto install`: a service of this user that runs `auto run`. */
 export async function install(): Promise<number> {
   const surroundings = ownSurroundings();
   const manager = serviceManager(surroundings);
+  const before = await runningPid();
+  // One that a person has started would keep the service from starting.
+  if (before !== undefined && !existsSync(manager.path)) throw alreadyRunning(before);
   await installService(manager, serviceProgram(surroundings));
+  await untilStarted(manager.name, before);
   const { SSH_AUTH_SOCK } = surroundings.env;
   const lines = [
     `${manager.name} runs \`gpg-bridge auto run\` now, and whenever you log in: ${printableValue(manager.path)}`,
