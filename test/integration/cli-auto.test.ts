@@ -1,8 +1,12 @@
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { join } from 'node:path';
-import { Person, type Started } from '@gpg-bridge/test-support/cli';
+import { delimiter, join } from 'node:path';
+import { startAuto } from '@gpg-bridge/test-support/auto';
+import { Person } from '@gpg-bridge/test-support/cli';
 import { EVIL, expectHarmless } from '@gpg-bridge/test-support/harmless';
+import { PATIENT } from '@gpg-bridge/test-support/patient';
+import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
@@ -56,16 +60,6 @@ async function engineWith({
     server.close();
   });
   return { DOCKER_HOST: `unix://${path}`, CONTAINER_HOST: 'unix:///nonexistent/sock' };
-}
-
-async function startAuto(person: Person): Promise<Started> {
-  const auto = person.start(['auto', 'run']);
-  onTestFinished(async () => {
-    auto.child.kill('SIGTERM');
-    await auto.exited;
-  });
-  await auto.printed(/watching docker at unix:/, 'stderr');
-  return auto;
 }
 
 /** Words of `auto` that are refused, and with what. */
@@ -126,7 +120,7 @@ describe('auto run', () => {
     const labels = { 'devcontainer.local_folder': EVIL, team: 'a' };
     const person = await Person.create({ key: false, env: await engineWith({ labels, imageName: EVIL }) });
     await person.ok('auto', 'add', '--label', 'team=a');
-    const auto = await startAuto(person);
+    const auto = await startAuto(person, 'docker');
     await auto.printed(/docker:box waits: its image or its directory is new/, 'stderr');
     for (const words of [
       ['approve'],
@@ -147,7 +141,7 @@ describe('auto run', () => {
     const env = await engineWith({ labels: { team: 'a' }, imageStatus: 404 });
     const person = await Person.create({ key: false, env });
     await person.ok('auto', 'add', '--label', 'team=a', '--trust');
-    const auto = await startAuto(person);
+    const auto = await startAuto(person, 'docker');
     await auto.printed(/docker:box: its labels count for nothing/, 'stderr');
     expectHarmless(auto.stderr);
     expect(await person.json('status')).toEqual([]);
@@ -155,7 +149,7 @@ describe('auto run', () => {
 
   it('tries a bridge that fails again, after longer pauses', async () => {
     const person = await Person.create({ key: false, env: await engineWith({}) });
-    const auto = await startAuto(person);
+    const auto = await startAuto(person, 'docker');
     // Rules take effect while it runs.
     await person.ok('auto', 'add', 'b?x', '--trust');
     await auto.printed(/docker:box: .*\(next attempt in 0\.5 s\)[\s\S]*\(next attempt in 1 s\)/, 'stderr');
@@ -163,16 +157,31 @@ describe('auto run', () => {
     expect(await person.json('auto', 'list')).toMatchObject({ running: { pid: auto.child.pid } });
   });
 
-  it('asks about what waits by its name', async () => {
+  it('asks about what waits by its name, and shows a notice', async () => {
     const person = await Person.create({ key: false, env: await engineWith({}) });
+    const dir = await tempDir();
+    const shown = join(dir, 'shown');
+    await writeScript(dir, 'notify-send', `echo "$@" >${shown}.new && mv ${shown}.new ${shown}`);
+    person.env.PATH = `${dir}${delimiter}${person.env.PATH}`;
     await person.ok('auto', 'add', 'box');
-    const auto = await startAuto(person);
+    const auto = await startAuto(person, 'docker');
     await auto.printed(/docker:box waits: its image is new to the rule box/, 'stderr');
+    const notice = () => readFile(shown, 'utf8').catch(() => '');
+    await expect.poll(notice, PATIENT).toContain('docker:box waits for you: gpg-bridge auto approve');
     const wrong = await person.run(['auto', 'approve', 'bax']);
     expect(wrong).toMatchObject({ status: 1, stderr: expect.stringContaining('Did you mean box?') });
     expect(await person.ok('auto', 'approve')).toContain(`image      dev (${IMAGE.slice(0, 12)})`);
     expect(await person.ok('auto', 'approve', 'box')).toContain('Approved: box');
     expect(await person.ok('auto', 'approve')).toBe('Nothing waits for you.\n');
     expect(await person.ok('auto', 'list')).toContain('(1 image approved)');
+  });
+
+  it('watches an engine once that is found as Docker and as Podman', async () => {
+    const env = await engineWith({});
+    const person = await Person.create({ key: false, env: { ...env, CONTAINER_HOST: env.DOCKER_HOST } });
+    await person.ok('auto', 'add', 'box');
+    const auto = person.start(['auto', 'run']);
+    await auto.printed(/podman:box waits/, 'stderr');
+    expect(auto.stderr).not.toContain('docker');
   });
 });

@@ -191,3 +191,17 @@ requireSystem('docker')('auto run', () => {
     expect(bridges.map(({ state }) => state)).toEqual(ids.map(() => 'ready'));
   }, 600_000);
 });
+
+requireSystem('podman')('auto run without a service of Podman', () => {
+  it('reads the events of the podman command', async () => {
+    const engine = await sharedEngine('podman');
+    const { XDG_RUNTIME_DIR: _runtime, CONTAINER_HOST: _host, ...env } = engine.env;
+    const person = await Person.create({ env: { ...env, DOCKER_HOST: 'unix:///nonexistent/sock' } });
+    const name = ownPrefix();
+    await person.ok('auto', 'add', `podman:${name}`, '--trust', '--no-ssh');
+    const auto = await startAuto(person, 'podman');
+    const container = await startContainer(engine, { name });
+    await auto.printed(saysUp('podman', name), 'stderr');
+    expect(await signInside(container)).toContain('GOODSIG');
+  });
+});

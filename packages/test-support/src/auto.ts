@@ -25,7 +25,7 @@ export async function startAuto(person: Person, kind: 'docker' | 'podman'): Prom
     auto.child.kill('SIGTERM');
     expect(await auto.exited).toBe(0);
   });
-  await auto.printed(new RegExp(`watching ${kind} at unix:`), 'stderr');
+  await auto.printed(new RegExp(`watching ${kind}\\b`), 'stderr');
   return auto;
 }
 

@@ -13,6 +13,8 @@ export interface BringUpOptions {
   rules: () => readonly Rule[];
   ensureBridge: (target: string, options: EnsureOptions) => Promise<BridgeInfo>;
   log: LogCallback;
+  /** Tells the person, who may not read a log, that something waits. */
+  notice: (text: string) => void;
   /** Nothing is tried again once it is aborted. */
   signal: AbortSignal;
 }
@@ -137,6 +139,7 @@ export class BringUp {
       `${engine}:${name} waits: ${from} is new to the rule ${ruleName(rule)}; see gpg-bridge auto approve`,
       'warn',
     );
+    this.#options.notice(`${engine}:${name} waits for you: gpg-bridge auto approve`);
   }
 
   #failed(kind: EngineKind, engine: Engine, id: string, name: string, attempt: number, error: unknown): void {

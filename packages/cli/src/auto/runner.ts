@@ -4,6 +4,7 @@ import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import { DesktopNotice } from '@gpg-bridge/core/host/desktop-notice';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { claim } from '../daemon/claim.ts';
 import { checkStateDirectory, ensureStateDirectory, recordDirectory } from '../daemon/state-dir.ts';
@@ -55,12 +56,14 @@ export async function runRules({ signal, log, verbose }: RunnerOptions): Promise
   );
   if (!lock) throw alreadyRunning(await runningPid());
   const manager = new Manager({ signal, verbose });
+  const desktop = new DesktopNotice({ log });
   let rules: readonly Rule[] = [];
   const engines = new Map<EngineKind, Engine>();
   const bringUp = new BringUp({
     rules: () => rules,
     ensureBridge: (target, options) => manager.ensureBridge(target, options),
     log,
+    notice: (text) => desktop.show(text),
     signal,
   });
   const lookAtAll = async (kind: EngineKind, engine: Engine) =>
