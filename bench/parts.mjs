@@ -1,5 +1,6 @@
 import { commands } from './parts/commands.mjs';
 import { distance } from './parts/distance.mjs';
+import { extensionHosts } from './parts/extension-hosts.mjs';
 import { firstUp } from './parts/first-up.mjs';
 import { flowControl } from './parts/flow-control.mjs';
 import { gitCommit } from './parts/git-commit.mjs';
@@ -30,5 +31,6 @@ export const PARTS = [
   commands,
   firstUp,
   serverStart,
+  extensionHosts,
   lifecycle,
 ];

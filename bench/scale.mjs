@@ -28,6 +28,7 @@ export const FULL = {
   busyRoundTrips: 40,
   busyRounds: 12,
   lifecycleRounds: 3,
+  hostCalls: 2_000,
 };
 
 export const QUICK = {
@@ -54,4 +55,5 @@ export const QUICK = {
   serverStarts: 3,
   busyRounds: 3,
   lifecycleRounds: 1,
+  hostCalls: 200,
 };

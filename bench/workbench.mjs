@@ -10,6 +10,7 @@ import { bundle, loadSupport, ROOT } from './support.mjs';
 const NEEDS = {
   root: () => process.getuid() === 0 || 'it needs root',
   socat: () => has('socat'),
+  chromium: () => has('chromium'),
   sshd: () => (process.getuid() === 0 ? has('sshd') : 'it needs root'),
   docker: () =>
     process.getuid() === 0

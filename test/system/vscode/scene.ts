@@ -19,17 +19,15 @@ const MOST_PROMPTS = 100;
 /** The passphrase of the key that needs one. */
 export const PASSPHRASE = 'correct horse';
 
-/** The VSIX files: the two halves, the pack of both, and those that only tests have. */
+/** Extensions that lie beside the tests, by their folder. */
+export type TestExtension = 'hostile' | 'two-hosts/local' | 'two-hosts/remote';
+
+/** The VSIX files: the two halves, and the pack of both; `own` packs one that only tests have. */
 export interface PackedExtensions {
   agent: string;
   request: string;
   pack: string;
-  /** Somebody else's in the remote, which tries what it is able to. */
-  hostile: string;
-  /** Stands for the half of the computer in the extension host of the browser. */
-  localDouble: string;
-  /** Calls that from the extension host of the remote. */
-  remoteCaller: string;
+  own(name: TestExtension): Promise<string>;
 }
 
 /** Makes the VSIX files afresh, once for all releases; every file of tests has a directory for them. */
@@ -45,14 +43,8 @@ async function pack(directory: string): Promise<PackedExtensions> {
   const script = join(root, 'scripts/package-extensions.mjs');
   const printed = await runOk(process.execPath, [script, directory]);
   const [agent, request, both] = [...printed.matchAll(/^(\S+\.vsix) /gm)].map((match) => match[1]!);
-  return {
-    agent: agent!,
-    request: request!,
-    pack: both!,
-    hostile: await packOwn(directory, 'hostile'),
-    localDouble: await packOwn(directory, 'two-hosts/local'),
-    remoteCaller: await packOwn(directory, 'two-hosts/remote'),
-  };
+  const own = (name: TestExtension) => packOwn(directory, name);
+  return { agent: agent!, request: request!, pack: both!, own };
 }
 
 /** Installs vsce unless it is there; test files run at the same time, and wait for one install. */
@@ -67,8 +59,7 @@ async function installTools(): Promise<void> {
   }
 }
 
-/** Packs an extension that lies beside the tests. */
-async function packOwn(directory: string, name: string): Promise<string> {
+async function packOwn(directory: string, name: TestExtension): Promise<string> {
   const file = join(directory, `${name.replace('/', '-')}.vsix`);
   const vsce = join(root, 'tools/node_modules/@vscode/vsce/vsce');
   await runOk(process.execPath, [vsce, 'package', '--skip-license', '--out', file], {

@@ -24,7 +24,7 @@ export interface StoryOptions extends SceneOptions {
   /** Where its extensions are packed and its pictures are kept. */
   name: string;
   /** Which extensions are there at first. */
-  install(packed: PackedExtensions): string[];
+  install(packed: PackedExtensions): string[] | Promise<string[]>;
 }
 
 /** Tests that go on where the one before left off, in one VS Code; call it inside of `describe`. */
@@ -42,7 +42,7 @@ export class Story {
     vi.setConfig({ testTimeout: STEP_TIMEOUT_MS });
     beforeAll(async () => {
       this.extensions = await packExtensions(name);
-      this.scene = await Scene.create(release, install(this.extensions), options);
+      this.scene = await Scene.create(release, await install(this.extensions), options);
       this.#browser = await startBrowser(this.scene.server.url);
       this.profile = await openProfile(this.#browser);
       await mkdir(this.#pictures, { recursive: true });

@@ -21,7 +21,7 @@ for (const release of VSCODE_RELEASES) {
     const story = new Story({
       release,
       name: release.vscode,
-      install: ({ agent, request, pack, hostile }) => [agent, request, pack, hostile],
+      install: async ({ agent, request, pack, own }) => [agent, request, pack, await own('hostile')],
     });
     const photograph = (name: string) => story.photograph(name);
 
