@@ -84,10 +84,12 @@ export class StatusPage {
   async #update({ fresh = false } = {}): Promise<void> {
     clearTimeout(this.#timer);
     this.#report = await this.#options.describe({ fresh });
+    const buttons = await this.#options.buttons();
+    // It may have been closed meanwhile.
     const panel = this.#panel;
     if (!panel) return;
     const copy = { label: t('Copy'), command: this.#options.copyCommand };
-    this.#render(panel, this.#report, [copy, ...(await this.#options.buttons())]);
+    this.#render(panel, this.#report, [copy, ...buttons]);
     clearTimeout(this.#timer);
     // Most of it is told by the other half, which has no way to know that somebody looks.
     if (panel.visible) this.#timer = setTimeout(() => void this.#update(), EVERY_MS).unref();

@@ -48,7 +48,8 @@ export class Workbench {
   /** Opens a folder in a new window, or none, and returns when it has started. */
   static async open(profile: BrowserContext, folder?: string): Promise<Workbench> {
     const page = await profile.newPage();
-    page.setDefaultTimeout(60_000);
+    // On a busy machine the extension hosts alone take a minute to start.
+    page.setDefaultTimeout(120_000);
     await page.goto(`http://${REMOTE_NAME}/?${folder === undefined ? 'ew=true' : `folder=${folder}`}`);
     await page.locator('.monaco-workbench .statusbar').waitFor();
     return new Workbench(page);
