@@ -26,11 +26,12 @@ const NOT_RUN: readonly (readonly [what: string, known: string])[] = [
 const BROWSER = `## VS Code in a browser
 
 The end-to-end suite runs the real VS Code server with a browser. There both extensions run in one extension
-host, which leaves unshown what a desktop window adds:
+host; another story has the two hosts of a desktop window: a worker of the browser for the local side, with a double in
+front of the real AgentProxy, and the server's for the remote, with the real extension. Commands, strings of every byte,
+errors and both ends of a session cross between them; the benchmark has a part for what a call costs there. That
+leaves unshown what a desktop window adds:
 
-- the agent extension in the local (UI) extension host and the request extension in the remote one, with
-  VS Code's command calls between them going over the remote connection, and what they cost there;
-- errors and strings crossing that connection (the extensions send both as plain data for that reason);
+- the agent extension itself in the local (UI) extension host, beside its agent;
 - the modal dialog as the desktop's own window, and what was allowed being shared by several desktop windows;
 - remote authorities as desktop windows have them in their folders' URIs (tested as strings);
 - the pack bringing its two members from a gallery, and the button that installs a missing half from there (without
