@@ -40,6 +40,13 @@ describe('public keys', () => {
     expect(said).not.toContain('no private GPG key');
   });
 
+  it('are said by `up` to be of no use when all have expired', async () => {
+    const person = await Person.create({ key: false });
+    await person.home.createKey('Old <old@example.org>', { expired: true });
+    const said = await person.ok('up', `local:${(await person.localHome()).dir}`);
+    expect(said).toContain('keys 1 GPG key\n! no GPG key of this machine can sign now');
+  });
+
   it('that were not asked for do not follow', async () => {
     const { person, name, listed } = await bridged('--keys', 'ada@example.org');
     const log = person.start(['log', name, '-f']);

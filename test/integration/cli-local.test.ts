@@ -78,7 +78,7 @@ describe('gpg-bridge with a local target', () => {
       runtime: 'perl',
       sockets: [{ type: 'gpg-agent', path: `${target.dir}/S.gpg-agent` }],
       warnings: ['there is no ssh-agent to bridge: SSH_AUTH_SOCK is not set'],
-      offers: { gpg: 1, ssh: null },
+      offers: { gpg: 1, ssh: null, canSign: true },
       notes: [],
       result: 'new',
       changes: [],

@@ -18,10 +18,18 @@ export interface HostAgents {
   sshKeys?: readonly string[];
 }
 
+/** How many private keys a bridge offers; null where there are none to count. */
+export interface KeyOffers {
+  gpg: number | null;
+  ssh: number | null;
+  /** Whether the host has a GPG key that can sign now: one that has neither expired nor been revoked. */
+  canSign?: boolean;
+}
+
 /** What is known of the host's private keys. */
 export interface KnownKeys {
   /** How many of each kind can be used; null where there are none to count. */
-  offers: { gpg: number | null; ssh: number | null };
+  offers: KeyOffers;
   /** Whose they are: OpenPGP keys by keygrip, SSH keys by fingerprint. */
   owners: ReadonlyMap<string, KeyOwner>;
 }
@@ -44,7 +52,11 @@ export async function afterKeyringChange(
 ): Promise<KnownKeys> {
   const keys = await listGpgKeys();
   return {
-    offers: options.gpgKeys?.length ? offers : { ...offers, gpg: keys.length },
+    offers: {
+      ...offers,
+      ...(options.gpgKeys?.length ? {} : { gpg: keys.length }),
+      canSign: keys.some(({ canSign }) => canSign),
+    },
     owners: new Map([...owners, ...gpgOwners(keys)]),
   };
 }
@@ -87,6 +99,7 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
   const offers = {
     gpg: gpgKeys?.count ?? gpgFound?.length ?? null,
     ssh: agents.sshKeys?.length ?? sshFound?.offered.length ?? null,
+    ...(gpgFound ? { canSign: gpgFound.some(({ canSign }) => canSign) } : {}),
   };
   const gpgKeygrips = gpgKeys?.keygrips;
   const sshOwners = (sshFound?.offered ?? []).map(({ blob, comment }): [string, KeyOwner] => [

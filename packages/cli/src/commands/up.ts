@@ -38,6 +38,9 @@ function describeOffers({ offers: { gpg, ssh } }: BridgeInfo): string {
 const NO_KEY =
   "this machine has no private GPG key to sign with; make one: gpg --quick-gen-key 'Your Name <you@example.org>'";
 
+const NO_VALID_KEY =
+  'no GPG key of this machine can sign now, since they have expired or are revoked; what to do: gpg-bridge doctor';
+
 function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   const { bold, dim, green, yellow } = styles(process.stdout);
   const how = { new: 'is up', running: 'was up already, and works', changed: 'was changed' }[info.result];
@@ -49,6 +52,7 @@ function describe(info: BridgeInfo, options: BridgeOptions): string[] {
   const offers = describeOffers(info);
   if (offers) lines.push(`  keys ${offers}`);
   if (info.offers.gpg === 0) lines.push(`${yellow('!')} ${NO_KEY}`);
+  else if (info.offers.canSign === false) lines.push(`${yellow('!')} ${NO_VALID_KEY}`);
   for (const { option, from, to } of info.changes) lines.push(`  ${option}: ${from} → ${to}`);
   for (const note of info.notes) lines.push(`  ${note}`);
   for (const text of info.mended) lines.push(`${yellow('!')} ${text}`);

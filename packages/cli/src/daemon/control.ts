@@ -2,6 +2,7 @@ import { lstatSync } from 'node:fs';
 import net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
+import type { KeyOffers } from '../bridge/host-agents.ts';
 import type { JournalEntry, WaitingOperation } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { readPid } from './pid-file.ts';
@@ -50,7 +51,7 @@ export interface BridgeFacts {
   /** What the person should know: an agent that is missing, private keys that are shadowed. */
   warnings: string[];
   /** How many private keys of each kind the target can use; null where there are none to count. */
-  offers: { gpg: number | null; ssh: number | null };
+  offers: KeyOffers;
   /** What was done in the target beside the sockets, when the bridge was started. */
   notes: string[];
   /** What a person types to get to where it can be used, if there is such a thing. */

@@ -1,5 +1,5 @@
 import { BridgeError } from '../errors.ts';
-import type { ListedKey } from '../gnupg/key-listing.ts';
+import type { KeyDetails, ListedKey } from '../gnupg/key-listing.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { type Gpg, gpgRunner, isKeyName, secretKeys, wholeAddress } from '../gnupg/run-gpg.ts';
 import { printable } from '../text/escape.ts';
@@ -35,7 +35,7 @@ export async function resolveGpgKeys(
 }
 
 /** The private keys that the host has, with its smart cards. */
-export async function listGpgKeys(options: GnupgOptions = {}): Promise<ListedKey[]> {
+export async function listGpgKeys(options: GnupgOptions = {}): Promise<KeyDetails[]> {
   return secretKeys(await gpgRunner(options, notListed), notListed);
 }
 
