@@ -297,4 +297,23 @@ requireSystem('docker')('programs receive the same with and without answering ah
     expect(uses[0]).toEqual(uses[1]);
     expect(uses[0]!.length).toBeGreaterThan(20);
   });
+
+  it('when an agent of another version takes the place of the former', async () => {
+    const { person, files } = await host('2.2');
+    const sides = await twoSides(person, files, '2.2');
+    const { script } = SCRIPTS[0]!;
+    await inBoth(sides, script);
+    await person.home.killAgent();
+    const container = await with24([person.home]);
+    await container.execOk(['gpg-agent', '--daemon'], { env: { GNUPGHOME: person.home.dir } });
+    // Whoever was told what the former would have said gets an error, or what the other says: never something else.
+    const { told: first } = await inBoth(sides, script);
+    expect(first.status === 0).toBe(/BEGIN PGP SIGNATURE/.test(first.printed));
+    for (let times = 0; times < 2; times++) {
+      const { told, real } = await inBoth(sides, script);
+      expect(told.printed).toMatch(/BEGIN PGP SIGNATURE/);
+      expect({ ...told, talks: heard(told.talks) }).toEqual({ ...real, talks: heard(real.talks) });
+      expect(heard(told.talks)[0]!.received).toMatch(/^D 2\.4\./m);
+    }
+  });
 });
