@@ -245,6 +245,9 @@ async function twoSides(person: Person, files: Map<string, Buffer>, client: Vers
   return sides;
 }
 
+/** Each runs some sixty programs, one after the other. */
+const PATIENCE_MS = 600_000;
+
 /** How often a pair of runs is repeated in which the clients did not say the same, since a second passed between. */
 const ATTEMPTS = 5;
 
@@ -270,50 +273,58 @@ const PAIRS: readonly (readonly [client: Version, agent: Version])[] = [
 ];
 
 requireSystem('docker')('programs receive the same with and without answering ahead', () => {
-  it.each(PAIRS)('of %s, with an agent of %s', async (client, agent) => {
-    const { person, files } = await host(agent);
-    const sides = await twoSides(person, files, client);
-    for (const { name, script, prints, asks } of SCRIPTS) {
-      // For the first time, and when everything has been learned.
-      for (const time of ['first', 'later']) {
-        const { told, real } = await inBoth(sides, script);
-        expect(told.printed, name).toMatch(prints);
-        expect(told.talks.map(({ sent }) => sent).join(''), name).toMatch(asks);
-        expect({ ...told, talks: heard(told.talks) }, `${name}, ${time}`).toEqual({
-          ...real,
-          talks: heard(real.talks),
-        });
+  it.each(PAIRS)(
+    'of %s, with an agent of %s',
+    async (client, agent) => {
+      const { person, files } = await host(agent);
+      const sides = await twoSides(person, files, client);
+      for (const { name, script, prints, asks } of SCRIPTS) {
+        // For the first time, and when everything has been learned.
+        for (const time of ['first', 'later']) {
+          const { told, real } = await inBoth(sides, script);
+          expect(told.printed, name).toMatch(prints);
+          expect(told.talks.map(({ sent }) => sent).join(''), name).toMatch(asks);
+          expect({ ...told, talks: heard(told.talks) }, `${name}, ${time}`).toEqual({
+            ...real,
+            talks: heard(real.talks),
+          });
+        }
       }
-    }
-    const uses = [];
-    for (const { name } of sides) {
-      const found = await person.json<{ command: string; key: string; outcome: string }[]>(
-        'log',
-        name,
-        '--uses',
-      );
-      uses.push(found.map(({ command, key, outcome }) => ({ command, key, outcome })));
-    }
-    expect(uses[0]).toEqual(uses[1]);
-    expect(uses[0]!.length).toBeGreaterThan(20);
-  });
+      const uses = [];
+      for (const { name } of sides) {
+        const found = await person.json<{ command: string; key: string; outcome: string }[]>(
+          'log',
+          name,
+          '--uses',
+        );
+        uses.push(found.map(({ command, key, outcome }) => ({ command, key, outcome })));
+      }
+      expect(uses[0]).toEqual(uses[1]);
+      expect(uses[0]!.length).toBeGreaterThan(20);
+    },
+    PATIENCE_MS,
+  );
 
-  it('when an agent of another version takes the place of the former', async () => {
-    const { person, files } = await host('2.2');
-    const sides = await twoSides(person, files, '2.2');
-    const { script } = SCRIPTS[0]!;
-    await inBoth(sides, script);
-    await person.home.killAgent();
-    const container = await with24([person.home]);
-    await container.execOk(['gpg-agent', '--daemon'], { env: { GNUPGHOME: person.home.dir } });
-    // Whoever was told what the former would have said gets an error, or what the other says: never something else.
-    const { told: first } = await inBoth(sides, script);
-    expect(first.status === 0).toBe(/BEGIN PGP SIGNATURE/.test(first.printed));
-    for (let times = 0; times < 2; times++) {
-      const { told, real } = await inBoth(sides, script);
-      expect(told.printed).toMatch(/BEGIN PGP SIGNATURE/);
-      expect({ ...told, talks: heard(told.talks) }).toEqual({ ...real, talks: heard(real.talks) });
-      expect(heard(told.talks)[0]!.received).toMatch(/^D 2\.4\./m);
-    }
-  });
+  it(
+    'when an agent of another version takes the place of the former',
+    async () => {
+      const { person, files } = await host('2.2');
+      const sides = await twoSides(person, files, '2.2');
+      const { script } = SCRIPTS[0]!;
+      await inBoth(sides, script);
+      await person.home.killAgent();
+      const container = await with24([person.home]);
+      await container.execOk(['gpg-agent', '--daemon'], { env: { GNUPGHOME: person.home.dir } });
+      // Whoever was told what the former would have said gets an error, or what the other says: never something else.
+      const { told: first } = await inBoth(sides, script);
+      expect(first.status === 0).toBe(/BEGIN PGP SIGNATURE/.test(first.printed));
+      for (let times = 0; times < 2; times++) {
+        const { told, real } = await inBoth(sides, script);
+        expect(told.printed).toMatch(/BEGIN PGP SIGNATURE/);
+        expect({ ...told, talks: heard(told.talks) }).toEqual({ ...real, talks: heard(real.talks) });
+        expect(heard(told.talks)[0]!.received).toMatch(/^D 2\.4\./m);
+      }
+    },
+    PATIENCE_MS,
+  );
 });

@@ -35,6 +35,9 @@ const TABLE: readonly {
 
 const KEYS = { ECC: ['ed25519', 'cv25519'], RSA: ['rsa2048', 'rsa2048'] } as const;
 
+/** Each starts bridges, agents and containers several times, one after the other. */
+const PATIENCE_MS = 600_000;
+
 /** Somebody with one key, and an agent of this version. */
 async function host(agent: Version, [sign, encrypt]: readonly [string, string]): Promise<Person> {
   const person = await Person.create({ key: false });
@@ -63,52 +66,60 @@ async function start24(homes: readonly GnupgHome[]): Promise<Container> {
 
 requireSystem('docker')('crossings between versions of GnuPG', () => {
   describe.each(Object.entries(KEYS))('with an %s key', (_algorithm, algorithms) => {
-    it.each(TABLE)('a $client client of a $agent agent', async ({ client, agent, crossings }) => {
-      const docker = await sharedEngine('docker');
-      const person = await host(agent, algorithms);
-      const container = await docker.startContainer({ image: client === '2.4' ? 'trixie' : 'git' });
-      onTestFinished(() => container.remove());
-      const relay = await CrossingRelay.create(
-        `DOCKER_HOST=${docker.env.DOCKER_HOST} docker exec -i ${container.name}`,
-      );
-      const count = async (script: string) => {
-        await container.execOk(['sh', '-c', script]);
-        return (await relay.ended()).at(-1)!.crossings;
-      };
-      const found: Record<string, Crossings> = {};
-      for (const [name, script] of Object.entries(SCRIPTS)) {
-        await person.ok('up', '--exec', relay.enter, '--no-ssh');
-        if (name === 'decrypt') {
-          const encrypt = 'echo secret | gpg --batch -r ada@example.org --encrypt > /tmp/secret';
-          await container.execOk(['sh', '-c', encrypt]);
+    it.each(TABLE)(
+      'a $client client of a $agent agent',
+      async ({ client, agent, crossings }) => {
+        const docker = await sharedEngine('docker');
+        const person = await host(agent, algorithms);
+        const container = await docker.startContainer({ image: client === '2.4' ? 'trixie' : 'git' });
+        onTestFinished(() => container.remove());
+        const relay = await CrossingRelay.create(
+          `DOCKER_HOST=${docker.env.DOCKER_HOST} docker exec -i ${container.name}`,
+        );
+        const count = async (script: string) => {
+          await container.execOk(['sh', '-c', script]);
+          return (await relay.ended()).at(-1)!.crossings;
+        };
+        const found: Record<string, Crossings> = {};
+        for (const [name, script] of Object.entries(SCRIPTS)) {
+          await person.ok('up', '--exec', relay.enter, '--no-ssh');
+          if (name === 'decrypt') {
+            const encrypt = 'echo secret | gpg --batch -r ada@example.org --encrypt > /tmp/secret';
+            await container.execOk(['sh', '-c', encrypt]);
+          }
+          found[name] = [await count(script), await count(script)];
+          await person.ok('down', '--exec', relay.enter);
         }
-        found[name] = [await count(script), await count(script)];
-        await person.ok('down', '--exec', relay.enter);
-      }
-      expect(found).toEqual(crossings);
-    });
+        expect(found).toEqual(crossings);
+      },
+      PATIENCE_MS,
+    );
   });
 });
 
 requireSystem('docker')('calls of VS Code between versions of GnuPG', () => {
   describe.each(Object.entries(KEYS))('with an %s key', (_algorithm, algorithms) => {
-    it.each(TABLE)('a $client client of a $agent agent', async ({ client, agent, crossings }) => {
-      const found: Record<string, Crossings> = {};
-      for (const [name, script] of Object.entries(SCRIPTS)) {
-        const onHost = agent === '2.4' ? useAgent24 : undefined;
-        const { target, calls } = await countedHomes({ algorithms, ...(onHost ? { onHost } : {}) });
-        const container = client === '2.4' ? await start24([target]) : undefined;
-        const env = { GNUPGHOME: target.dir, HOME: dirname(target.dir) };
-        const inside = (text: string) =>
-          container
-            ? container.execOk(['sh', '-c', text], { env })
-            : runOk('sh', ['-c', text], { env: { ...target.env, ...env } });
-        const secret = join(target.dir, 'secret');
-        await inside(`echo secret | gpg --batch -r ada@example.org --encrypt > ${secret}`);
-        const count = () => calls(() => inside(script.replace('/tmp/secret', secret)));
-        found[name] = [await count(), await count()];
-      }
-      expect(found).toEqual(crossings);
-    });
+    it.each(TABLE)(
+      'a $client client of a $agent agent',
+      async ({ client, agent, crossings }) => {
+        const found: Record<string, Crossings> = {};
+        for (const [name, script] of Object.entries(SCRIPTS)) {
+          const onHost = agent === '2.4' ? useAgent24 : undefined;
+          const { target, calls } = await countedHomes({ algorithms, ...(onHost ? { onHost } : {}) });
+          const container = client === '2.4' ? await start24([target]) : undefined;
+          const env = { GNUPGHOME: target.dir, HOME: dirname(target.dir) };
+          const inside = (text: string) =>
+            container
+              ? container.execOk(['sh', '-c', text], { env })
+              : runOk('sh', ['-c', text], { env: { ...target.env, ...env } });
+          const secret = join(target.dir, 'secret');
+          await inside(`echo secret | gpg --batch -r ada@example.org --encrypt > ${secret}`);
+          const count = () => calls(() => inside(script.replace('/tmp/secret', secret)));
+          found[name] = [await count(), await count()];
+        }
+        expect(found).toEqual(crossings);
+      },
+      PATIENCE_MS,
+    );
   });
 });
