@@ -101,7 +101,7 @@ dd.bad, dd.attention { color: var(--tone); font-weight: 600; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: 0.25rem 1rem 0.25rem 0; overflow-wrap: anywhere;
   border-bottom: 1px solid var(--vscode-widget-border, var(--vscode-contrastBorder, rgba(128, 128, 128, 0.35))); }
-th { color: var(--vscode-descriptionForeground); font-weight: 400; }
+th { color: var(--vscode-descriptionForeground); font-weight: 400; overflow-wrap: normal; }
 .good { --tone: var(--vscode-testing-iconPassed, var(--vscode-foreground)); }
 .calm { --tone: var(--vscode-descriptionForeground); }
 .attention { --tone: var(--vscode-editorWarning-foreground, var(--vscode-foreground)); }
