@@ -1,6 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
-// `unit` needs Node, git, gpg and openssh-client alone; `system` adds engines and sshd, `vscode` VS Code.
+// `unit` needs Node, git, gpg and openssh-client alone; `system` adds engines and sshd, `vscode` VS Code,
+// `windows` Wine.
 export default defineConfig({
   test: {
     projects: [
@@ -16,7 +17,7 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/system/**/*.test.ts'],
-          exclude: ['test/system/vscode/**'],
+          exclude: ['test/system/vscode/**', 'test/system/windows.test.ts'],
           globalSetup: ['packages/test-support/src/engine/global-setup.ts'],
           // Engines and editors are slow on a busy machine; images are built in a hook the first time.
           testTimeout: 180_000,
@@ -32,6 +33,18 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
           maxWorkers: 2,
           testTimeout: 180_000,
+          hookTimeout: 600_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'windows',
+          include: ['test/system/windows.test.ts'],
+          globalSetup: ['packages/test-support/src/engine/global-setup.ts'],
+          // It measures, and Wine needs the processors: after all others.
+          sequence: { groupOrder: 2 },
+          testTimeout: 240_000,
           hookTimeout: 600_000,
         },
       },

@@ -80,7 +80,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
       ['native-server', 'tested-with'],
       ['engine', 'gnupg-home', 'socket-pair'],
       ['cli', 'proxied-homes'],
-      ['kubernetes', 'terminal'],
+      ['kubernetes', 'terminal', 'windows'],
       ['*'],
     ],
     testing: true,

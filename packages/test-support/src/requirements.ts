@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { hasKubernetes } from './kubernetes/programs.ts';
 import { OTHER_ARCHITECTURE, OWN_ARCHITECTURE, whatNativeNeeds } from './native-server.ts';
+import { hasWindows } from './windows/programs.ts';
 
 declare module 'vitest' {
   interface TaskMeta {
@@ -29,6 +30,10 @@ const REQUIREMENTS = {
     other: () => (hasKubernetes() ? undefined : 'kubernetes needs to be built once: scripts/kubernetes.sh'),
   },
   compose: { programs: ['docker-compose'] },
+  windows: {
+    programs: ['wine', 'setpriv'],
+    other: () => (hasWindows() ? undefined : 'windows needs to be built once: scripts/windows.sh'),
+  },
   root: { root: true, programs: [] },
   namespaces: { root: true, programs: ['unshare', 'pivot_root', 'mount', 'umount', 'setpriv'] },
   mount: { root: true, programs: ['mount', 'umount'] },

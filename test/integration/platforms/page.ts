@@ -6,10 +6,10 @@ export type TestedParts = Partial<Record<Part, readonly string[]>>;
 /** What nobody has run here, and why it may work all the same. */
 const NOT_RUN: readonly (readonly [what: string, known: string])[] = [
   ['macOS as a host', 'written from documented facts'],
-  ['Windows as a host, on Windows itself', 'its socket files and pipes are tested with doubles, on Linux'],
+  ['Windows as a host, on Windows itself; Gpg4win', 'see below'],
   ['`auto install` on macOS and Windows', 'the files that it writes are tested, on Linux'],
   ['smart cards and security keys', 'they are gpg-agent’s own matter'],
-  ['`wsl:`', 'the command line that is run is tested with a stand-in for `wsl.exe`'],
+  ['`wsl:`', 'tested with a stand-in for `wsl.exe` that leads to a container'],
   ['Alpine and Fedora themselves, macOS as a target, a real arm64 machine', 'see the containers above'],
   ['`use-keyboxd`', 'public keys go in by `gpg --import`, as with any keyring'],
   [
@@ -21,6 +21,27 @@ const NOT_RUN: readonly (readonly [what: string, known: string])[] = [
   ['ssh servers other than OpenSSH’s', 'ssh carries the bytes'],
   ['VS Code on the desktop', 'see below'],
 ];
+
+/** What Wine leaves unshown. */
+const WINE = `## Windows under Wine
+
+\`scripts/windows.sh\` builds GnuPG for Windows and a Wine prefix; the suite runs the command line there (\`up\`, \`status\`,
+\`log\`, \`down\`, \`doctor\`, \`exec\`, twenty \`up\` at once, killed daemons, a restarted agent) against a real container, on an
+engine behind a named pipe and on TCP, with blanks and letters beyond ASCII in paths and names. That leaves unshown:
+
+- **the access list of the state directory.** \`icacls\` is asked to leave it to its owner alone; Wine's does nothing, so
+  only the words that it is given are tested;
+- **the end of input over a named pipe.** Engines on Windows take an empty message for it, which the bridge sends; the
+  relay that stands for such an engine reads bytes, not messages. Over TCP \`exec\` with input is tested;
+- Docker Desktop, its pipes and its rights; the OpenSSH agent's pipe; a real \`wsl.exe\` (a stand-in runs what it is given
+  in a container);
+- several users on one machine, and who may connect to or take whose pipes;
+- the console: windows that must not open, Ctrl-C, terminals in \`exec\` and \`shell\`;
+- pinentry, notices, smart cards, sleep; how long things take on Windows itself.
+
+\`local:\`, \`--exec\` and \`demo\` need Unix sockets or a shell and are refused there. \`down --force\` can't prove whose a
+process is on Windows, and ends no daemon that does not answer.
+`;
 
 /** What a browser leaves unshown. */
 const BROWSER = `## VS Code in a browser
@@ -60,6 +81,7 @@ ${table([['with', 'version'], ['---', '---'], ...parts.map((part) => [PARTS[part
 
 ${table([['what', 'what is known'], ['---', '---'], ...NOT_RUN])}
 
+${WINE}
 ${BROWSER}`;
 }
 

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { type FSWatcher, watch } from 'node:fs';
-import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import { connectLocal } from '@gpg-bridge/core/fs/pipe-file';
 import { DesktopNotice } from '@gpg-bridge/core/host/desktop-notice';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { claim } from '../daemon/claim.ts';
@@ -32,7 +32,7 @@ export async function runningPid(): Promise<number | undefined> {
   const directory = recordDirectory();
   checkStateDirectory(directory);
   try {
-    const { pid } = (await json(createConnection(join(directory, LOCK)))) as { pid?: unknown };
+    const { pid } = (await json(connectLocal(join(directory, LOCK)))) as { pid?: unknown };
     return typeof pid === 'number' ? pid : undefined;
   } catch {
     return undefined; // nobody listens there

@@ -9,6 +9,7 @@ import { awaitKeyUse } from '@gpg-bridge/core/host/await-key-use';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import { KeyUseRules } from '@gpg-bridge/core/host/key-use-rules';
+import { answersInPieces } from '@gpg-bridge/core/host/open-agent';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { SessionTrace } from '@gpg-bridge/core/machine/session-trace';
 import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
@@ -96,6 +97,7 @@ function join(
           rules,
           out: { ...outlets, toClientInTurn: (bytes, turn) => out?.toStreamThenNote(bytes, turn) },
           takeTold: () => stream.takeNotes(),
+          hurry: answersInPieces(socket),
         })
       : new CommandGate(rules, outlets);
   const gate = session instanceof CommandGate ? session : session.gate;

@@ -7,6 +7,7 @@ import { signalStatus } from './signals.ts';
 
 /** Runs the demo; it cleans up also when it is interrupted half-way. */
 export async function run(): Promise<number> {
+  if (process.platform === 'win32') throw notOnWindows();
   const interruption = new AbortController();
   let status = 0;
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -50,6 +51,14 @@ function narrator(): Narrator {
       for (const [what, time] of rows) say(`     ${what.padEnd(width)}  ${time.padStart(8)}`);
     },
   };
+}
+
+function notOnWindows(): BridgeError {
+  return new BridgeError('DEMO_FAILED', {
+    what: "the demo can't be run",
+    why: 'its target is on this machine and needs Unix sockets, which Windows has not got',
+    fix: 'Name a container: `gpg-bridge up NAME`.',
+  });
 }
 
 function interrupted(): BridgeError {

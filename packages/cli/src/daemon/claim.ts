@@ -1,9 +1,13 @@
 import { lstatSync, rmSync, type Stats } from 'node:fs';
-import net from 'node:net';
+import type net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { connectLocal } from '@gpg-bridge/core/fs/pipe-file';
 import { changeStamp } from '@gpg-bridge/core/fs/socket-identity';
 
-/** A Unix socket that only one process can hold; the kernel lets go of it when that process dies. */
+/**
+ * A Unix socket, or on Windows a pipe and its file, that only one process can hold; the kernel lets go of it when
+ * that process dies.
+ */
 export interface Claim {
   /** Whether the name still leads to our socket. */
   holds(): boolean;
@@ -24,7 +28,7 @@ export async function claim(
 
 /** Removes a socket that nobody listens on any more. False if there is none, or a living process holds it. */
 export async function removeIfDead(path: string): Promise<boolean> {
-  if (!statAt(path)?.isSocket() || (await stateOf(path)) !== 'dead') return false;
+  if (!isClaim(statAt(path)) || (await stateOf(path)) !== 'dead') return false;
   await removeDeadSocket(path);
   return true;
 }
@@ -32,7 +36,7 @@ export async function removeIfDead(path: string): Promise<boolean> {
 /** Resolves when the process that holds a claim releases it or dies. */
 export function untilReleased(path: string): Promise<void> {
   return new Promise((resolve) => {
-    const socket = net.connect(path);
+    const socket = connectLocal(path);
     socket.on('error', () => {}); // it has gone already
     socket.on('close', () => resolve());
     socket.resume();
@@ -105,14 +109,15 @@ async function removeDeadSocket(path: string): Promise<void> {
 /** Whether a process listens at a path (`held`), none does (`dead`), or the file changed meanwhile. */
 async function stateOf(path: string): Promise<'held' | 'dead' | 'changed'> {
   const before = changeStamp(path);
-  if (statAt(path)?.isSocket() === false) throw foreignFile(path);
+  const there = statAt(path);
+  if (there && !isClaim(there)) throw foreignFile(path);
   if (await answers(path)) return 'held';
   return before !== undefined && changeStamp(path) === before ? 'dead' : 'changed';
 }
 
 function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = net.connect(path);
+    const socket = connectLocal(path);
     socket.once('connect', () => {
       socket.destroy();
       resolve(true);
@@ -120,6 +125,11 @@ function answers(path: string): Promise<boolean> {
     // EAGAIN is a full backlog: a process listens, and is busy.
     socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code === 'EAGAIN'));
   });
+}
+
+/** Whether a file may stand for a claim. */
+function isClaim(there: Stats | undefined): boolean {
+  return (process.platform === 'win32' ? there?.isFile() : there?.isSocket()) ?? false;
 }
 
 /** What is at a path, if anything can be seen there. */

@@ -1,6 +1,7 @@
 import { lstatSync } from 'node:fs';
-import net from 'node:net';
+import type net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { connectLocal } from '@gpg-bridge/core/fs/pipe-file';
 import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
 import type { KeyOffers } from '../bridge/host-agents.ts';
 import type { JournalEntry, WaitingOperation } from '../bridge/journal.ts';
@@ -214,7 +215,7 @@ export function askDaemon(
   if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return Promise.resolve(undefined);
   return new Promise((resolve, reject) => {
     const isEnding = ENDING.has(request);
-    const socket = net.connect(path);
+    const socket = connectLocal(path);
     let received = '';
     let failure: NodeJS.ErrnoException | undefined;
     let timer: NodeJS.Timeout | undefined;

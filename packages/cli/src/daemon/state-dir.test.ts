@@ -1,6 +1,6 @@
 import { chmod, mkdir, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, join, win32 } from 'node:path';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -9,7 +9,9 @@ import {
   controlSockets,
   ensureStateDirectory,
   filesBeside,
+  recordDirectory,
   stateDirectory,
+  unusableState,
 } from './state-dir.ts';
 
 const modeOf = async (path: string) => (await stat(path)).mode & 0o777;
@@ -24,6 +26,23 @@ describe('the state directory', () => {
     [{ GPG_BRIDGE_STATE_DIR: 'x' }, join(process.cwd(), 'x')],
   ])('with %j is %s', (env, expected) => {
     expect(stateDirectory(env)).toBe(expected);
+  });
+
+  it.each([
+    [
+      { LOCALAPPDATA: 'C:\\Users\\Zoë B\\AppData\\Local', XDG_RUNTIME_DIR: '/b', HOME: '/d' },
+      'C:\\Users\\Zoë B\\AppData\\Local\\gpg-bridge',
+    ],
+    [{ HOME: '/d' }, win32.join(homedir(), 'AppData\\Local\\gpg-bridge')],
+  ])('on Windows with %j is %s', (env, expected) => {
+    expect(stateDirectory(env, 'win32')).toBe(expected);
+    expect(recordDirectory(env, 'win32')).toBe(expected);
+  });
+
+  it('is not to be given a mode on Windows', () => {
+    const cause = new Error('no');
+    expect(unusableState('C:\\x', cause, 'win32').fix).not.toContain('0700');
+    expect(unusableState('/x', cause, 'linux').fix).toContain('0700');
   });
 
   it('is made for its owner alone', async () => {

@@ -1,8 +1,9 @@
-import { accessSync, chmodSync, constants, lstatSync, readdirSync, statSync } from 'node:fs';
+import { accessSync, chmodSync, constants, existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve, win32 } from 'node:path';
 import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
 import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
+import { restrictToOwner } from './windows-acl.ts';
 
 /** The files of one bridge. */
 export interface BridgeFiles {
@@ -24,19 +25,26 @@ const STICKY = 0o1000;
 const MAX_SOCKET_PATH = 103;
 const LONGEST_ENDING = '.lock.x';
 
-/** Where the bridges' files are: `$GPG_BRIDGE_STATE_DIR`, else the runtime directory, else under the home. */
-export function stateDirectory(env: NodeJS.ProcessEnv = process.env): string {
-  if (env.GPG_BRIDGE_STATE_DIR) return resolve(env.GPG_BRIDGE_STATE_DIR);
-  if (env.XDG_RUNTIME_DIR) return resolve(env.XDG_RUNTIME_DIR, 'gpg-bridge');
-  return resolve(env.XDG_STATE_HOME || join(env.HOME || homedir(), '.local', 'state'), 'gpg-bridge');
+/** Where the bridges' files are: `$GPG_BRIDGE_STATE_DIR`, else the runtime directory, else where records are. */
+export function stateDirectory(
+  env: NodeJS.ProcessEnv = process.env,
+  platform: NodeJS.Platform = process.platform,
+): string {
+  const isPlain = env.GPG_BRIDGE_STATE_DIR || platform === 'win32' || !env.XDG_RUNTIME_DIR;
+  return isPlain ? recordDirectory(env, platform) : resolve(env.XDG_RUNTIME_DIR!, 'gpg-bridge');
 }
 
 /** Where what outlives the login is (the record of key uses, rules, logs): not in the runtime directory. */
-export function recordDirectory(env: NodeJS.ProcessEnv = process.env): string {
-  const { GPG_BRIDGE_STATE_DIR, XDG_STATE_HOME, HOME } = env;
-  return GPG_BRIDGE_STATE_DIR
-    ? resolve(GPG_BRIDGE_STATE_DIR)
-    : resolve(XDG_STATE_HOME || join(HOME || homedir(), '.local', 'state'), 'gpg-bridge');
+export function recordDirectory(
+  env: NodeJS.ProcessEnv = process.env,
+  platform: NodeJS.Platform = process.platform,
+): string {
+  const { GPG_BRIDGE_STATE_DIR, XDG_STATE_HOME, HOME, LOCALAPPDATA } = env;
+  if (GPG_BRIDGE_STATE_DIR) return resolve(GPG_BRIDGE_STATE_DIR);
+  // Not the one that follows a person from machine to machine.
+  if (platform === 'win32')
+    return win32.join(LOCALAPPDATA || win32.join(homedir(), 'AppData', 'Local'), 'gpg-bridge');
+  return resolve(XDG_STATE_HOME || join(HOME || homedir(), '.local', 'state'), 'gpg-bridge');
 }
 
 /** The record of what keys were used for over the bridge with these files. */
@@ -47,12 +55,23 @@ export function useRecordPath(files: BridgeFiles): string {
 /** Makes sure that the directory exists, is private and can be written to. */
 export function ensureStateDirectory(directory: string): void {
   try {
+    const isNew = !existsSync(directory);
     makeDirectories(directory);
     makePrivate(directory);
+    // What Windows keeps for a person under their profile is theirs from the start; another place may be anybody's.
+    if (process.platform === 'win32' && (isNew || process.env.GPG_BRIDGE_STATE_DIR)) restrictOnce(directory);
     accessSync(directory, constants.W_OK);
   } catch (error) {
     throw unusableState(directory, error as Error);
   }
+}
+
+const restricted = new Set<string>();
+
+function restrictOnce(directory: string): void {
+  if (restricted.has(directory)) return;
+  restrictToOwner(directory);
+  restricted.add(directory);
 }
 
 /** Throws if what is in the directory can't be believed, because others may have put it there. None is all right. */
@@ -104,13 +123,17 @@ function octal(mode: number): string {
 }
 
 /** The error for a state directory that something can't be done in. */
-export function unusableState(directory: string, cause: Error): BridgeError {
+export function unusableState(
+  directory: string,
+  cause: Error,
+  platform: NodeJS.Platform = process.platform,
+): BridgeError {
   const full = diskFull(cause, `can't keep state in ${directory}`);
   if (full) return full;
   return unusable(
     directory,
     cause.message,
-    'Make it a directory of your own with mode 0700, or set GPG_BRIDGE_STATE_DIR to another.',
+    `Make it a directory of your own${platform === 'win32' ? '' : ' with mode 0700'}, or set GPG_BRIDGE_STATE_DIR to another.`,
     cause,
   );
 }

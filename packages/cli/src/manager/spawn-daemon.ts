@@ -55,6 +55,7 @@ export async function spawnDaemon(
     ],
     {
       detached: true,
+      windowsHide: true,
       stdio: ['ignore', log, log, 'pipe'],
       // Not the person's directory, which it would keep busy; but a command of --exec may depend on it.
       cwd: target.kind === 'exec' ? process.cwd() : '/',

@@ -26,7 +26,8 @@ export async function containerTarget(
   const { engine, info, address } = await openContainer(
     kind,
     name,
-    env ? { env, ...(env.HOME ? { home: env.HOME } : {}) } : {},
+    // Windows' own variable for the home is another one, which nobody sets.
+    env ? { env, ...(env.HOME && process.platform !== 'win32' ? { home: env.HOME } : {}) } : {},
   );
   return foundTarget({ kind, engine, address, user, byName: byName ?? name === info.name }, info);
 }

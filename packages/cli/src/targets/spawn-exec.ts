@@ -14,7 +14,7 @@ export function spawnExec(
 ): Promise<ExecStream> {
   return new Promise((resolve, reject) => {
     // A group of its own: Ctrl-C in the terminal that started a bridge is not for the bridge's children.
-    const child = spawn(program, args, { env, stdio: 'pipe', detached: true });
+    const child = spawn(program, args, { env, stdio: 'pipe', detached: true, windowsHide: true });
     const exited = new Promise<ExitInfo>((done) => {
       child.once('close', (status, signal) => done({ status, signal }));
     });

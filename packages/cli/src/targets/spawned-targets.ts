@@ -62,6 +62,7 @@ export async function localTarget(
   name: string,
   { user, home }: Pick<TargetOptions, 'user' | 'home'> = {},
 ): Promise<Target> {
+  refuseOnWindows('local:', 'needs Unix sockets');
   refuseUser('local', user);
   if (home !== undefined) {
     throw wrongTarget('--home has no meaning for a local target', 'Its directory is the home: name another.');
@@ -95,6 +96,11 @@ export async function localTarget(
     command: ([program = '', ...words]) => [program, ...words],
     env: { ...process.env, GNUPGHOME: id },
   });
+}
+
+function refuseOnWindows(kind: string, why: string): void {
+  if (process.platform !== 'win32') return;
+  throw wrongTarget(`${kind} ${why}`, 'Name a container, or a target of the kind ssh:, k8s: or wsl:.');
 }
 
 /** A path without symbolic links; its last parts need not exist yet, nor what a link leads to. */
@@ -138,6 +144,7 @@ export async function execTarget(
   prefix: string,
   { user, env = process.env }: Pick<TargetOptions, 'user' | 'env'> = {},
 ): Promise<Target> {
+  refuseOnWindows('--exec', 'needs a shell of Unix');
   refuseUser('exec', user, 'Put it into the command instead.');
   return commandTarget({
     kind: 'exec',

@@ -2,12 +2,19 @@ import type { Duplex } from 'node:stream';
 import { BridgeError, toBridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
 import type { Block } from './block-scanner.ts';
+import { EMPTY_COMMENT } from './command-gate.ts';
 import { Questions } from './questions.ts';
 
 /** What can become of questions; exactly one is called, once. */
 export interface AnswersOutcome {
   answered(answers: readonly Block[]): void;
   failed(error: BridgeError): void;
+}
+
+/** How answers are waited for. */
+export interface AwaitOptions {
+  /** See `CommandGate.hurry`. */
+  hurry?: boolean;
 }
 
 /**
@@ -19,7 +26,7 @@ export function awaitAnswers(
   count: number,
   timeoutMs: number,
   outcome: AnswersOutcome,
-  received?: Buffer,
+  { hurry = false }: AwaitOptions = {},
 ): () => void {
   const questions = new Questions(count);
   const leave = () => {
@@ -35,7 +42,10 @@ export function awaitAnswers(
   const onEnd = () => onClosed();
   const onBytes = (view: Buffer) => {
     try {
-      if (!questions.take(Buffer.from(view))) return;
+      if (!questions.take(Buffer.from(view))) {
+        if (hurry) stream.write(EMPTY_COMMENT);
+        return;
+      }
     } catch (error) {
       fail(toBridgeError(error, "can't read the gpg-agent's response"));
       return;
@@ -50,7 +60,6 @@ export function awaitAnswers(
     return () => {};
   }
   takeViews(stream, onBytes);
-  if (received && received.length > 0) onBytes(received);
   return leave;
 }
 

@@ -63,6 +63,9 @@ export interface GateOutlets {
   broken(error: BridgeError): void;
 }
 
+/** A comment, which no agent answers. */
+export const EMPTY_COMMENT = Buffer.from('#\n');
+
 /**
  * Whose turn it is. In `inquiry` the client owes the data of the command that is going on; `held` waits for the rules;
  * with `left` the agent uses a key for a client that has gone.
@@ -80,6 +83,12 @@ const NOTHING = Buffer.alloc(0);
  * in one piece, after the rules were told.
  */
 export class CommandGate {
+  /**
+   * Whether the agent is sent an empty comment whenever a part of an answer has come. gpg-agent for Windows writes a line
+   * and its end separately, and its kernel keeps the second until the first is acknowledged, which ours puts off for
+   * 40 ms unless there is something to send.
+   */
+  hurry = false;
   readonly #rules: GateRules;
   readonly #out: GateOutlets;
   readonly #now: () => number;
@@ -93,6 +102,8 @@ export class CommandGate {
   readonly #overlapping: PendingOperation[] = [];
   /** What has to be written to the agent, with what follows it in the same chunk. */
   #unwritten: Buffer[] = [];
+  /** Something was written to the agent since the last bytes of it came. */
+  #hasWritten = false;
   #chosenKey: string | undefined;
   /** The beginning of a command whose line is not complete, with the comments before it. */
   #partial = NOTHING;
@@ -189,6 +200,7 @@ export class CommandGate {
   fromAgent(chunk: Buffer): void {
     const line = this.#fromAgent;
     let from = 0;
+    this.#hasWritten = false;
     for (let at = 0; at < chunk.length; ) {
       at = line.read(chunk, at);
       if (at < 0) break;
@@ -198,6 +210,8 @@ export class CommandGate {
       from = at;
     }
     if (from < chunk.length) this.#passAnswer(from === 0 ? chunk : chunk.subarray(from));
+    // What the agent was sent last was a whole command, or the end of an inquiry's data: a line of its own has room here.
+    if (this.hurry && this.#turn === 'agent' && !this.#hasWritten) this.#out.toAgent(EMPTY_COMMENT);
   }
 
   /** The connection is gone: a command without an answer is told as `closed`, BYE as done. */
@@ -304,6 +318,7 @@ export class CommandGate {
     const [first, ...more] = this.#unwritten;
     if (!first) return;
     this.#unwritten = [];
+    this.#hasWritten = true;
     this.#out.toAgent(more.length === 0 ? first : Buffer.concat([first, ...more]));
   }
 

@@ -1,8 +1,9 @@
 import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { dirname } from 'node:path';
+import { basename, dirname, join } from 'node:path';
+import { writePipeFile } from './pipe-file.ts';
 import { lstatIdentitySync, type SocketIdentity, sameIdentity } from './socket-identity.ts';
-import { temporaryPath } from './temporary-name.ts';
+import { newPipeName, temporaryName } from './temporary-name.ts';
 
 /** How a socket is served. */
 export interface BindOptions {
@@ -15,13 +16,16 @@ export interface BindOptions {
 /** A short name leaves few temporary ones, and others may be trying at the same time. */
 const BIND_ATTEMPTS = 100;
 
+/** A temporary name that somebody has. */
+const TAKEN = new Set(['EADDRINUSE', 'EEXIST']);
+
 /** Hard links to sockets do not exist everywhere: 9p, vfat, some shared folders of virtual machines. */
 const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EINVAL', 'EACCES']);
 
 /**
  * A listening Unix socket that has mode 0600 before it gets its name. Node binds with mode 0755 and
  * unlinks by name on close, so it is bound under a temporary name, and only that is ever Node's to
- * remove.
+ * remove. On Windows it is a pipe, and the file that stands for it.
  */
 export class BoundSocket {
   readonly #server: Server;
@@ -44,9 +48,9 @@ export class BoundSocket {
   static async bind(path: string, options: BindOptions): Promise<BoundSocket> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await BoundSocket.bindAs(temporaryPath(path), path, options);
+        return await BoundSocket.bindAs(join(dirname(path), temporaryName(basename(path))), path, options);
       } catch (error) {
-        const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+        const isTaken = TAKEN.has((error as NodeJS.ErrnoException).code ?? '');
         if (!isTaken || attempt === BIND_ATTEMPTS) throw error;
       }
     }
@@ -57,15 +61,17 @@ export class BoundSocket {
     const server = createServer({ allowHalfOpen: options.allowHalfOpen }, (socket) =>
       options.onConnection(socket),
     );
+    const pipe = process.platform === 'win32' ? newPipeName() : undefined;
     try {
       await new Promise<void>((resolve, reject) => {
         server.once('error', reject);
-        server.listen({ path: temporaryPath, backlog: options.backlog }, () => {
+        server.listen({ path: pipe ?? temporaryPath, backlog: options.backlog }, () => {
           server.off('error', reject);
           resolve();
         });
       });
-      chmodSync(temporaryPath, 0o600);
+      if (pipe === undefined) chmodSync(temporaryPath, 0o600);
+      else writePipeFile(temporaryPath, pipe);
       // From here on an error is one connection that could not be accepted.
       server.on('error', options.onError);
       return new BoundSocket(path, temporaryPath, server);

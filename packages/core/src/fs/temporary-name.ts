@@ -1,4 +1,4 @@
-import { createHash, randomInt } from 'node:crypto';
+import { createHash, randomBytes, randomInt } from 'node:crypto';
 import { basename, dirname, join } from 'node:path/posix';
 
 const RANDOM_LENGTH = 5;
@@ -38,4 +38,9 @@ export function temporaryPath(path: string): string {
 /** How the temporary names for a path begin that are long enough to be told from others, and how long they are. */
 export function temporaryNamePattern(path: string): { start: string; randomLength: number } {
   return { start: fixedPart(basename(path)), randomLength: RANDOM_LENGTH };
+}
+
+/** A name that no pipe of Windows has had; see `pipe-file.ts`. */
+export function newPipeName(): string {
+  return `\\\\.\\pipe\\gpg-bridge-${randomBytes(16).toString('hex')}`;
 }

@@ -123,6 +123,7 @@ export class AgentProxy {
       ),
       log: this.#log,
       trace,
+      mayHurry: first !== undefined && this.#answers !== undefined && (this.#config.ahead?.() ?? true),
       onIdentity: (identity, greeting) => {
         if (this.#answers?.connected(identity, greeting.toString('latin1'))) this.#learn(this.#answers);
       },

@@ -12,7 +12,7 @@ import { AGENT_TABLE, type AgentEvent, type AgentState } from '../machine/agent-
 import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
 import type { SessionTrace } from '../machine/session-trace.ts';
 import { StateMachine } from '../machine/state-machine.ts';
-import type { AgentIdentity, OpenAgent, OpenedAgent } from './open-agent.ts';
+import { type AgentIdentity, answersInPieces, type OpenAgent, type OpenedAgent } from './open-agent.ts';
 
 interface Payloads extends EndPayloads {
   CLIENT_CONNECT_REQUESTED: undefined;
@@ -45,6 +45,8 @@ export interface AgentSessionOptions {
   log: LogCallback;
   /** Told of every state, if anybody wants to know. */
   trace?: SessionTrace | undefined;
+  /** Whether an agent whose answers come in pieces may be hurried, see `CommandGate.hurry`; no unless said. */
+  mayHurry?: boolean;
   /** Told which agent it was connected to, where that is known. */
   onIdentity?(identity: AgentIdentity, greeting: Buffer): void;
   /** Called once the session is over, before anybody who waits on it is told. */
@@ -173,6 +175,7 @@ export class AgentSession {
 
   #attach({ socket, greeting, identity }: OpenedAgent): void {
     this.#socket = socket;
+    this.#gate.hurry = (this.#options.mayHurry ?? false) && answersInPieces(socket);
     if (identity) this.#options.onIdentity?.(identity, greeting);
     let cause: Error | undefined;
     takeViews(socket, (view) => this.#received(view));

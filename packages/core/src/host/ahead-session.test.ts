@@ -14,7 +14,15 @@ const CHANGED = "ERR 67108941 No agent running <GPG Agent> - the agent's answers
 const NO_KEY = 'ERR 67108881 No secret key <GPG Agent>\n';
 
 /** What a session with an agent that a test plays does, and the target's table. */
-function session({ rules = {}, recent = [] }: { rules?: Partial<GateRules>; recent?: string[] } = {}) {
+function session({
+  rules = {},
+  recent = [],
+  hurry = false,
+}: {
+  rules?: Partial<GateRules>;
+  recent?: string[];
+  hurry?: boolean;
+} = {}) {
   const book = new LogBook();
   const sent = { agent: '', client: '', turns: [] as Buffer[], ends: 0 };
   const operations: Operation[] = [];
@@ -47,6 +55,7 @@ function session({ rules = {}, recent = [] }: { rules?: Partial<GateRules>; rece
     },
     takeTold: () => notes.splice(0),
     now: () => 1_000,
+    hurry,
   });
   const agent = (said: string) => made.fromAgent(Buffer.from(said, 'latin1'));
   const idFor = (line: string) =>
@@ -283,6 +292,35 @@ describe('an answer that is not as told', () => {
     isOver = true;
     client([`HAVEKEY ${GRIP}`], 'NOP\n', [entry!.id]);
     expect(sent.client).toBe(`OK\n${refusal}`);
+  });
+});
+
+describe('with an agent whose answers come in pieces', () => {
+  it('a comment is sent for each piece of an answer that is not the last, and none inside an inquiry', () => {
+    const { client, agent, asked, sent } = session({ hurry: true });
+    client(SETTINGS, 'PKDECRYPT\n');
+    expect(asked()).toEqual(SETTINGS);
+    for (const piece of ['OK', '\nOK', '\nOK\nOK']) agent(piece);
+    expect(asked()).toEqual(['#', '#', '#']);
+    agent('\n');
+    expect(asked()).toEqual(['PKDECRYPT']);
+    for (const piece of ['S PADDING 0', '\n', 'INQUIRE CIPHER', 'TEXT', '\n']) agent(piece);
+    expect(asked()).toEqual(['#', '#', '#', '#']);
+    client([], 'D x\nEND\n');
+    expect(asked()).toEqual(['D x', 'END']);
+    for (const piece of ['D plain\n', 'OK', '\n']) agent(piece);
+    expect(asked()).toEqual(['#', '#']);
+    expect(sent.client).toBe('S PADDING 0\nINQUIRE CIPHERTEXT\nD plain\nOK\n');
+  });
+
+  it('lines of our own are hurried, too', async () => {
+    const { client, agent, asked } = session({ hurry: true, recent: [`HAVEKEY ${GRIP}`] });
+    client([], 'NOP\n');
+    agent('OK');
+    expect(asked()).toEqual([`HAVEKEY ${GRIP}`, '#']);
+    agent('\n');
+    await new Promise(setImmediate);
+    expect(asked()).toEqual(['NOP']);
   });
 });
 

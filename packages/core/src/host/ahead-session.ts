@@ -2,6 +2,7 @@ import { type OnceEntry, onceFields } from '../assuan/answer-table.ts';
 import {
   type Admission,
   CommandGate,
+  EMPTY_COMMENT,
   type GateOutlets,
   type GateRules,
   PASS,
@@ -30,6 +31,8 @@ export interface AheadSessionOptions {
   /** The ids of entries by which the next commands were answered, as far as they have come. */
   takeTold(): readonly Buffer[] | undefined;
   now?: () => number;
+  /** See `CommandGate.hurry`. */
+  hurry?: boolean;
 }
 
 /** A line that is asked ahead of the client. */
@@ -80,7 +83,7 @@ export class AheadSession implements GateRules {
   /** The answer to the line that waits may be needed again in this session. */
   #comesAgain = false;
 
-  constructor({ answers, rules, out, takeTold, now = Date.now }: AheadSessionOptions) {
+  constructor({ answers, rules, out, takeTold, now = Date.now, hurry = false }: AheadSessionOptions) {
     this.#answers = answers;
     this.#check = new ToldAnswers(answers);
     this.#rules = rules;
@@ -88,6 +91,7 @@ export class AheadSession implements GateRules {
     this.#takeTold = takeTold;
     this.#now = now;
     this.gate = new CommandGate(this, { ...out, toClient: (bytes) => this.#toClient(bytes) }, { now });
+    this.gate.hurry = hurry;
   }
 
   /** Whether the client waits for a response. */
@@ -260,7 +264,10 @@ export class AheadSession implements GateRules {
     const asking = this.#asking;
     if (!asking) return;
     try {
-      if (!asking.questions.take(Buffer.from(chunk))) return;
+      if (!asking.questions.take(Buffer.from(chunk))) {
+        if (this.gate.hurry) this.#out.toAgent(EMPTY_COMMENT);
+        return;
+      }
     } catch (error) {
       this.#asking = undefined;
       this.#out.broken(toBridgeError(error, 'the session cannot go on'));

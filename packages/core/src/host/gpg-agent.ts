@@ -1,6 +1,6 @@
 import type { NetConnectOpts, Socket } from 'node:net';
 import { ask } from '../assuan/ask.ts';
-import { awaitAnswers } from '../assuan/await-answers.ts';
+import { type AnswersOutcome, awaitAnswers } from '../assuan/await-answers.ts';
 import { GREETING_TIMEOUT_MS } from '../assuan/greeting.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
 import { changeStamp, type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
@@ -12,6 +12,7 @@ import { writeNow } from '../io/write-now.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 import {
+  answersInPieces,
   type OpenedAgent,
   type OpenOptions,
   type OpenOutcome,
@@ -162,7 +163,7 @@ export class HostGpgAgent {
       end();
     };
     const timeoutMs = this.#options.greetingTimeoutMs ?? GREETING_TIMEOUT_MS;
-    const stopWaiting = awaitAnswers(socket, INTRODUCTION.lines, timeoutMs, {
+    const answers: AnswersOutcome = {
       answered([restricted, version]) {
         signal?.removeEventListener('abort', abort);
         if (restricted?.word !== 'OK') {
@@ -182,6 +183,9 @@ export class HostGpgAgent {
         if (error.code === 'AGENT_CLOSED' && again) again();
         else outcome.failed(error);
       },
+    };
+    const stopWaiting = awaitAnswers(socket, INTRODUCTION.lines, timeoutMs, answers, {
+      hurry: answersInPieces(socket),
     });
     signal?.addEventListener('abort', abort);
     if (socket.writable) writeNow(socket, INTRODUCTION.bytes);

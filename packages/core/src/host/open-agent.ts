@@ -36,6 +36,11 @@ export interface OpenOptions {
   signal?: AbortSignal | undefined;
 }
 
+/** Whether an agent is reached over TCP, as on Windows: its answers come in pieces, see `CommandGate.hurry`. */
+export function answersInPieces(socket: Socket): boolean {
+  return socket.remoteFamily !== undefined;
+}
+
 /** Opens connections, each with one call of its outcome. */
 export type OpenAgent = (outcome: OpenOutcome, signal?: AbortSignal) => void;
 
