@@ -9,6 +9,7 @@ import { idle } from './parts/idle.mjs';
 import { leaks } from './parts/leaks.mjs';
 import { lifecycle } from './parts/lifecycle.mjs';
 import { linear } from './parts/linear.mjs';
+import { login } from './parts/login.mjs';
 import { roundTrips } from './parts/round-trips.mjs';
 import { serverStart } from './parts/server-start.mjs';
 import { sessions } from './parts/sessions.mjs';
@@ -19,6 +20,7 @@ import { throughput } from './parts/throughput.mjs';
 export const PARTS = [
   gitCommit,
   distance,
+  login,
   slowCommands,
   roundTrips,
   throughput,

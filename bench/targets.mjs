@@ -71,6 +71,11 @@ const TARGETS = [
     values: (results) => far(results, '0 sign'),
   },
   {
+    what: 'over 50 ms: an ssh login : through `ssh -A`',
+    limit: 1,
+    values: ({ login: { rows } = {} }) => ({ '': divide(rows?.bridge.median, rows?.['ssh-A'].median) }),
+  },
+  {
     what: 'VS Code, commands that take 25 ms each way: a signature : without answering ahead',
     limit: 0.2,
     values: ({ 'slow-commands': { rows } = {} }) => ({
