@@ -1,6 +1,9 @@
 import { defineConfig } from 'vitest/config';
 
-// `unit` needs Node, git, gpg and openssh-client alone; `system` adds engines and sshd, `vscode` VS Code,
+/** Whole matrices of what can go wrong: they need no more than `unit`, but time. */
+const FAULTS = ['test/integration/faults/**/*.test.ts', 'test/integration/dead-line.test.ts'];
+
+// `unit` and `faults` need Node, git, gpg and openssh-client alone; `system` adds engines and sshd, `vscode` VS Code,
 // `windows` Wine.
 export default defineConfig({
   test: {
@@ -10,7 +13,12 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['packages/*/{src,test}/**/*.test.ts', 'test/integration/**/*.test.ts'],
+          exclude: FAULTS,
         },
+      },
+      {
+        extends: true,
+        test: { name: 'faults', include: FAULTS },
       },
       {
         extends: true,
@@ -52,8 +60,8 @@ export default defineConfig({
     reporters: ['default', './packages/test-support/src/requirements-reporter.ts'],
     // Most of a test is waiting for other programs, so there may be more workers than cores.
     maxWorkers: 4,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     coverage: {
       provider: 'v8',
       include: ['packages/core/src/**/*.ts'],

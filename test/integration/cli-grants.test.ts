@@ -143,7 +143,7 @@ describe('up', () => {
       '--ssh-key',
       'all',
     );
-    expect(info.offers).toEqual({ gpg: 1, ssh: null });
+    expect(info.offers).toEqual({ gpg: 1, ssh: null, canSign: true });
   });
 });
 

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
+import { crashAgent } from '@gpg-bridge/test-support/agent-processes';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { untilNobodyListens } from '@gpg-bridge/test-support/listening';
 import { run, runOk } from '@gpg-bridge/test-support/process';
@@ -69,7 +70,7 @@ test("gpg-agent's own, which is started", async () => {
   expect(connection.path).toBe(await gnupg.socket('agent-ssh-socket'));
   expect(await listIdentities(connection)).toBe(NO_IDENTITIES);
   expect(log).toEqual([`no gpg-agent at ${connection.path}: starting it`]);
-  await gnupg.killAgent();
+  await crashAgent(gnupg);
   await untilNobodyListens(connection.path);
   expect(await listIdentities(await connect(options))).toBe(NO_IDENTITIES);
 });
