@@ -16,8 +16,10 @@ import { programs } from './soak/programs.mjs';
 
 /** Long enough for everything to have been used once, so that what is loaded late is loaded. */
 const WARM_UP_MS = 10_000;
-/** A daemon gives memory back after two to four seconds. */
-const SETTLES_MS = 6_000;
+/** Of the disturbances, before anything is measured: attaching again loads something, too. */
+const WARM_UP_DISTURBANCES = 4;
+/** A daemon gives memory back after two to four seconds; on a busy machine it takes longer to get there. */
+const SETTLES_MS = 10_000;
 const LEAST_PAUSE_MS = 20;
 
 const { values: flags } = parseArgs({
@@ -65,6 +67,7 @@ let running = [];
 try {
   running = work.map(repeat);
   await pause(Math.min(WARM_UP_MS, seconds * 250));
+  for (let count = 0; count < WARM_UP_DISTURBANCES; count++) await disturbances.next();
   // What is there after a first round of everything is what has to be there at the end.
   isOver = true;
   await Promise.all(running);

@@ -74,6 +74,8 @@ type Turn = 'greeting' | 'client' | 'agent' | 'inquiry' | 'held' | 'left' | 'ove
 
 /** Comments and blank lines before a command that are kept with it; more go ahead of it. */
 const MAX_COMMENT_BYTES = 4_096;
+/** Pieces in which early bytes are kept before they are put together. */
+const MAX_EARLY_PIECES = 64;
 const NOTHING = Buffer.alloc(0);
 
 /**
@@ -108,7 +110,7 @@ export class CommandGate {
   /** The beginning of a command whose line is not complete, with the comments before it. */
   #partial = NOTHING;
   /** Bytes of the client whose turn has not come. */
-  #early = NOTHING;
+  #early: Buffer[] = [];
   /** Bytes of the present chunk behind the command that is being carried out. */
   #behind = 0;
   /** The part of an answer that has come and has to leave in one piece. */
@@ -159,11 +161,11 @@ export class CommandGate {
   fromClient(chunk: Buffer): boolean {
     if (this.#turn === 'over') return true;
     if (this.#early.length > 0) {
-      this.#early = Buffer.concat([this.#early, chunk]);
+      this.#keepEarly(chunk);
       return false;
     }
     const used = this.#use(chunk);
-    if (used < chunk.length) this.#early = Buffer.from(chunk.subarray(used));
+    if (used < chunk.length) this.#keepEarly(chunk.subarray(used));
     this.#write();
     return this.#early.length === 0;
   }
@@ -185,7 +187,8 @@ export class CommandGate {
       return false;
     }
     this.#turn = 'left';
-    this.#early = this.#partial = NOTHING;
+    this.#early = [];
+    this.#partial = NOTHING;
     this.#withheld = [];
     this.#finish(operation, 'closed', undefined, true);
     return true;
@@ -219,7 +222,8 @@ export class CommandGate {
     if (this.#turn === 'over') return;
     if (this.#turn === 'left') this.#rules.finishedLate?.('closed');
     this.#turn = 'over';
-    this.#early = this.#partial = NOTHING;
+    this.#early = [];
+    this.#partial = NOTHING;
     const operations = [...(this.#current ? [this.#current] : []), ...this.#overlapping.splice(0)];
     for (const operation of operations) {
       this.#finish(operation, operation.command === 'BYE' ? 'ok' : 'closed');
@@ -392,7 +396,10 @@ export class CommandGate {
       this.#turn = isOver ? 'over' : next ? 'agent' : 'client';
       this.#out.toClient(replaced ?? answer);
       // The agent closes now, and answers nothing that came behind BYE.
-      if (isOver) this.#early = this.#partial = NOTHING;
+      if (isOver) {
+        this.#early = [];
+        this.#partial = NOTHING;
+      }
     }
     this.#useEarly();
   }
@@ -427,12 +434,18 @@ export class CommandGate {
     return this.#rules.finished(finishedOperation(operation, outcome, durationMs, errorCode), goesOn);
   }
 
+  /** Copies bytes to use them later: neither every time all of them, nor into more pieces than a few. */
+  #keepEarly(chunk: Buffer): void {
+    if (this.#early.length === MAX_EARLY_PIECES) this.#early = [Buffer.concat(this.#early)];
+    this.#early.push(Buffer.from(chunk));
+  }
+
   #useEarly(): void {
     if (this.#early.length > 0) {
-      const early = this.#early;
-      this.#early = NOTHING;
+      const early = this.#early.length === 1 ? this.#early[0]! : Buffer.concat(this.#early);
+      this.#early = [];
       const used = this.#use(early);
-      if (used < early.length) this.#early = Buffer.concat([early.subarray(used), this.#early]);
+      if (used < early.length) this.#early.unshift(early.subarray(used));
       this.#write();
       if (this.#early.length > 0) return;
       this.#out.resume();
