@@ -6,23 +6,38 @@ import { connect, createServer } from 'node:net';
 
 const [portFile] = process.argv.slice(2);
 const relays = new Map();
+/** Wine sometimes starts no program for a moment, which Node calls UNKNOWN. */
+const START_ATTEMPTS = 5;
+const START_PAUSE_MS = 500;
+
+/** Runs a program to its end. */
+function run({ program = process.execPath, args, env, input = '', cwd }) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { env: { ...process.env, ...env }, cwd, windowsHide: true });
+    const output = { stdout: [], stderr: [] };
+    for (const name of ['stdout', 'stderr']) child[name].on('data', (bytes) => output[name].push(bytes));
+    child.once('error', reject);
+    child.once('close', (status) => {
+      const text = (name) => Buffer.concat(output[name]).toString();
+      resolve({ status, stdout: text('stdout'), stderr: text('stderr') });
+    });
+    child.stdin.on('error', () => {}); // one that reads nothing
+    child.stdin.end(input);
+  });
+}
 
 /** What can be asked for, by name. */
 const ACTIONS = {
-  /** Runs a program to its end. */
-  run: ({ program = process.execPath, args, env, input = '', cwd }) =>
-    new Promise((resolve, reject) => {
-      const child = spawn(program, args, { env: { ...process.env, ...env }, cwd, windowsHide: true });
-      const output = { stdout: [], stderr: [] };
-      for (const name of ['stdout', 'stderr']) child[name].on('data', (bytes) => output[name].push(bytes));
-      child.once('error', reject);
-      child.once('close', (status) => {
-        const text = (name) => Buffer.concat(output[name]).toString();
-        resolve({ status, stdout: text('stdout'), stderr: text('stderr') });
-      });
-      child.stdin.on('error', () => {}); // one that reads nothing
-      child.stdin.end(input);
-    }),
+  run: async (what) => {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await run(what);
+      } catch (error) {
+        if (error.code !== 'UNKNOWN' || attempt === START_ATTEMPTS) throw error;
+        await new Promise((resolve) => setTimeout(resolve, START_PAUSE_MS));
+      }
+    }
+  },
 
   /** Kills a process as Windows does: it gets no word of it. */
   kill: ({ pid }) => process.kill(pid, 'SIGKILL'),
