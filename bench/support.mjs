@@ -11,6 +11,7 @@ const SHARED = `
   export { SshServer, SSH_HOST } from './packages/test-support/src/sshd.ts';
   export { DockerEngine } from './packages/test-support/src/engine/docker.ts';
   export { CodeServer, installVsCode, VSCODE_RELEASES } from './packages/test-support/src/code-server.ts';
+  export { SERVER_CONFIG } from './packages/socket-server/src/launch/config.ts';
   export { run, runOk } from './packages/test-support/src/process.ts';
   export { launcherCommand, serverPayload, parseLauncherLine } from './packages/socket-server/src/launch/launch.ts';
 `;

@@ -68,9 +68,8 @@ export const serverStart = {
 };
 
 async function start(bench, runtime, source) {
-  const { launcherCommand, serverPayload, parseLauncherLine } = bench.support;
-  const config = { protocol: 3 };
-  const payload = serverPayload(runtime, config, source);
+  const { launcherCommand, serverPayload, parseLauncherLine, SERVER_CONFIG } = bench.support;
+  const payload = serverPayload(runtime, SERVER_CONFIG, source);
   const [program, ...args] = launcherCommand(runtime);
   const begun = performance.now();
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
