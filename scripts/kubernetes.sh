@@ -4,7 +4,8 @@
 # five minutes; does nothing when all is there. Prints the directory.
 set -Eeuo pipefail
 
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpg-bridge-test
+name=kubernetes
+. "$(dirname "$0")/cached-build.sh"
 directory=$cache/kubernetes-1.20
 programs=(etcd kubectl kube-apiserver kubelet)
 
@@ -17,24 +18,7 @@ if $complete; then
   exit 0
 fi
 
-if [ "$(id -u)" != 0 ]; then
-  echo 'kubernetes: run as root to build it' >&2
-  exit 1
-fi
-
-mkdir -p "$cache"
-work=$(mktemp -d "$cache/work-XXXXXX")
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-log=$work/log
-trap 'echo "kubernetes: failed, with these last lines:" >&2; tail -n 20 "$log" >&2' ERR
-
-# step WHAT: says what goes on; what the command prints is shown only if it fails.
-step() {
-  local what=$1
-  shift
-  echo "kubernetes: $what" >&2
-  "$@" >>"$log" 2>&1
-}
+begin_build
 
 compilers() {
   export DEBIAN_FRONTEND=noninteractive
@@ -50,24 +34,8 @@ packaged() {
   for package in ./*.deb; do dpkg --extract "$package" unpacked; done
 }
 
-# The machine's own lists of packages stay as they are.
 fetch_source() {
-  mkdir -p "$work"/apt/{sources,lists/partial,cache/archives/partial}
-  cd "$work"
-  grep -hE '^deb ' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
-    sed 's/^deb /deb-src /' >apt/sources/source.list || true
-  local file
-  for file in /etc/apt/sources.list.d/*.sources; do
-    [ -f "$file" ] && sed 's/^Types:.*/Types: deb-src/' "$file" >"apt/sources/$(basename "$file")"
-  done
-  cat >apt/apt.conf <<CONF
-Dir::Etc::sourcelist "/dev/null";
-Dir::Etc::sourceparts "$work/apt/sources";
-Dir::State::lists "$work/apt/lists";
-Dir::Cache "$work/apt/cache";
-CONF
-  APT_CONFIG=$work/apt/apt.conf apt-get update
-  APT_CONFIG=$work/apt/apt.conf apt-get source --download-only kubernetes
+  debian_source kubernetes
   mkdir -p go/src/k8s.io/kubernetes
   tar --extract --file kubernetes_*.orig.tar.gz --directory go/src/k8s.io/kubernetes --strip-components=1
 }

@@ -5,7 +5,8 @@
 set -Eeuo pipefail
 root=$(realpath "$(dirname "$0")/..")
 
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpg-bridge-test
+name=windows
+. "$(dirname "$0")/cached-build.sh"
 directory=$cache/windows-1
 nodes=(20 22)
 
@@ -14,26 +15,7 @@ if [ -e "$directory/complete" ] && command -v wine >/dev/null; then
   exit 0
 fi
 
-if [ "$(id -u)" != 0 ]; then
-  echo 'windows: run as root to build it' >&2
-  exit 1
-fi
-
-mkdir -p "$cache"
-work=$(mktemp -d "$cache/work-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-log=$work/log
-# A step's own output goes to the log, and so would the trap's.
-exec 3>&2
-trap 'echo "windows: failed, with these last lines:" >&3; tail -n 20 "$log" >&3' ERR
-
-# step WHAT: says what goes on; what the command prints is shown only if it fails.
-step() {
-  local what=$1
-  shift
-  echo "windows: $what" >&2
-  "$@" >>"$log" 2>&1
-}
+begin_build
 
 packages() {
   export DEBIAN_FRONTEND=noninteractive
@@ -44,24 +26,8 @@ packages() {
     libnpth-mingw-w64-dev libz-mingw-w64-dev
 }
 
-# The machine's own lists of packages stay as they are.
 fetch_source() {
-  mkdir -p "$work"/apt/{sources,lists/partial,cache/archives/partial}
-  cd "$work"
-  grep -hE '^deb ' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
-    sed 's/^deb /deb-src /' >apt/sources/source.list || true
-  local file
-  for file in /etc/apt/sources.list.d/*.sources; do
-    [ -f "$file" ] && sed 's/^Types:.*/Types: deb-src/' "$file" >"apt/sources/$(basename "$file")"
-  done
-  cat >apt/apt.conf <<CONF
-Dir::Etc::sourcelist "/dev/null";
-Dir::Etc::sourceparts "$work/apt/sources";
-Dir::State::lists "$work/apt/lists";
-Dir::Cache "$work/apt/cache";
-CONF
-  APT_CONFIG=$work/apt/apt.conf apt-get update
-  APT_CONFIG=$work/apt/apt.conf apt-get source --download-only gnupg2
+  debian_source gnupg2
   dpkg-source -x gnupg2_*.dsc gnupg2
 }
 

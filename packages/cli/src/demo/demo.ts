@@ -156,7 +156,7 @@ async function hops(paths: readonly (readonly [what: string, path: Path])[]): Pr
   return [
     ...rows,
     ['one round trip, all in all', micro(upToHere)],
-    [`what the bridge adds to a signature (${CROSSINGS} of 12 cross)`, milli(CROSSINGS * added)],
+    [`${CROSSINGS} of a signature's 12 round trips cross, which adds`, milli(CROSSINGS * added)],
   ];
 }
 

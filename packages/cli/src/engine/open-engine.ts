@@ -20,57 +20,55 @@ export interface OpenedContainer extends OpenedEngine {
 
 /** The engine that the person's own command would use; rejects with ENGINE_UNREACHABLE unless it answers. */
 export async function openEngine(kind: EngineKind, options: DiscoveryOptions = {}): Promise<OpenedEngine> {
-  const endpoint = await discoverEndpoint(kind, options);
-  const { address } = endpoint;
-  let apiError: unknown;
-  if (endpoint.way === 'api') {
-    const engine = new ApiEngine(kind, endpoint.api);
-    try {
-      await engine.ping();
-      return { engine, address };
-    } catch (error) {
-      apiError = error;
-    }
-  }
-  const engine = await commandEngine(kind, endpoint, options);
-  try {
-    await engine.ping();
-    return { engine, address };
-  } catch (error) {
-    throw apiError ?? error;
-  }
+  const { engine, address } = await reach(kind, options, (candidate) => candidate.ping());
+  return { engine, address };
 }
 
-/**
- * Finds a container in the engine that the person's own command would use: over the API if that answers,
- * else through the command.
- */
+/** Finds a container in the engine that the person's own command would use. */
 export async function openContainer(
   kind: EngineKind,
   nameOrId: string,
   options: DiscoveryOptions = {},
 ): Promise<OpenedContainer> {
+  const { engine, address, answer } = await reach(
+    kind,
+    options,
+    (candidate) => candidate.inspectContainer(nameOrId),
+    (error, candidate) => withLikeName(error, candidate, kind, nameOrId),
+  );
+  return { engine, info: answer, address };
+}
+
+/**
+ * Asks an engine something: over the API if that answers, else through the command. `explain` makes what is said of an
+ * error of the engine that was found.
+ */
+async function reach<Answer>(
+  kind: EngineKind,
+  options: DiscoveryOptions,
+  ask: (engine: Engine) => Promise<Answer>,
+  explain: (error: unknown, engine: Engine) => Promise<unknown> = async (error) => error,
+): Promise<OpenedEngine & { answer: Answer }> {
   const endpoint = await discoverEndpoint(kind, options);
   const { address } = endpoint;
   let apiError: unknown;
   if (endpoint.way === 'api') {
     const engine = new ApiEngine(kind, endpoint.api);
     try {
-      return { engine, info: await engine.inspectContainer(nameOrId), address };
+      return { engine, address, answer: await ask(engine) };
     } catch (error) {
+      // An engine that answers at all is the right one, whatever it says.
+      if (!isUnreachable(error) && (await answers(engine))) throw await explain(error, engine);
       apiError = error;
-      // An engine that answers at all is the right one, whatever it says of the container.
-      if (!isUnreachable(error) && (await answers(engine)))
-        throw await withLikeName(error, engine, kind, nameOrId);
     }
   }
   const engine = await commandEngine(kind, endpoint, options);
   try {
-    return { engine, info: await engine.inspectContainer(nameOrId), address };
+    return { engine, address, answer: await ask(engine) };
   } catch (error) {
     // Where there is no command, why the API was of no use is what helps.
     if (apiError !== undefined && isMissingCommand(error)) throw apiError;
-    throw await withLikeName(error, engine, kind, nameOrId);
+    throw await explain(error, engine);
   }
 }
 

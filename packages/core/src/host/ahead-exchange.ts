@@ -49,7 +49,8 @@ export class AheadExchange {
     const command = isCommand ? wordOf(block) : '';
     const refusal = isCommand ? this.#check.refusalOf(command) : undefined;
     if (refusal) return { response: refusal, ahead: this.reply(table) };
-    const along = await this.#askAlong(block, command);
+    const asked = this.#linesAlong(block, command);
+    const along = asked.length > 0 ? await this.#askAlong(asked) : NO_ENTRIES;
     const response = await this.#session.send(block);
     if (isCommand) this.#learn(block, command, response);
     return { response, ahead: this.reply(table, along) };
@@ -81,15 +82,18 @@ export class AheadExchange {
     this.#check.compare(told, answer, hasInquired);
   }
 
-  async #askAlong(block: string, command: string): Promise<readonly OnceEntry[]> {
+  /** What is asked before a command that waits, so that its answers are there when the client asks it. */
+  #linesAlong(block: string, command: string): readonly string[] {
     const isFirst = !this.#hasWaited;
     this.#hasWaited = true;
-    if (!this.#isOn() || command === '' || command === 'BYE' || isKeyUse(command)) return NO_ENTRIES;
+    if (!this.#isOn() || command === '' || command === 'BYE' || isKeyUse(command)) return [];
     const waiting = block.slice(0, -1);
     // The line itself may come again in this session.
     if (isFirst) this.#answers.used(waiting);
-    const lines = [...(isFirst ? this.#answers.recent : []), ...this.#answers.followers(waiting)];
-    if (lines.length === 0) return NO_ENTRIES;
+    return [...(isFirst ? this.#answers.recent : []), ...this.#answers.followers(waiting)];
+  }
+
+  async #askAlong(lines: readonly string[]): Promise<readonly OnceEntry[]> {
     const along: OnceEntry[] = [];
     let left = MAX_ALONG_BYTES;
     for (const line of lines) {
