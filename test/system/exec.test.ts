@@ -1,5 +1,6 @@
+import { createConnection, createServer } from 'node:net';
 import { userInfo } from 'node:os';
-import { delimiter } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { personWithContainer } from '@gpg-bridge/test-support/bridged';
 import { Person } from '@gpg-bridge/test-support/cli';
 import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
@@ -32,6 +33,29 @@ async function checkCommand(person: Person, words: readonly string[], directory:
     status: 137,
     stderr: '',
   });
+}
+
+/** An engine's socket on which the first size of a terminal is taken, and goes nowhere; resolves to its path. */
+async function forgetFirstSize(socketPath: string): Promise<string> {
+  const path = join(await tempDir(), 'engine.sock');
+  let hasForgotten = false;
+  const relay = createServer((client) => {
+    client.on('error', () => {});
+    client.once('data', (begun) => {
+      if (!hasForgotten && /^POST \S*\/resize\?/.test(begun.toString('latin1'))) {
+        hasForgotten = true;
+        client.end('HTTP/1.1 201 Created\r\nContent-Length: 0\r\nConnection: close\r\n\r\n');
+        return;
+      }
+      const engine = createConnection(socketPath);
+      engine.on('error', () => client.destroy());
+      engine.write(begun);
+      client.pipe(engine).pipe(client);
+    });
+  });
+  await new Promise<void>((resolve) => relay.listen(path, resolve));
+  onTestFinished(() => void relay.close());
+  return path;
 }
 
 describe.each(['docker', 'podman'] as const)('exec and shell in a container of %s', (kind) => {
@@ -70,6 +94,13 @@ describe.each(['docker', 'podman'] as const)('exec and shell in a container of %
       const { person, name } = await withoutCommand();
       await useShell(person, name);
       await interruptCommand(person, name);
+    });
+
+    it('has the size of the terminal here also if the engine takes it before it has one', async () => {
+      const { person, name } = await withoutCommand();
+      const forgetful = await forgetFirstSize(engine.socketPath);
+      person.env[kind === 'podman' ? 'CONTAINER_HOST' : 'DOCKER_HOST'] = `unix://${forgetful}`;
+      await useShell(person, name);
     });
 
     it('gives the terminal back when it is ended', async () => {

@@ -8,6 +8,11 @@ const ORDINARY = /[^-]icanon.*[^-]echo /s;
 /** A prompt below the line that was entered: the one it was entered at may still be the last thing on the screen. */
 const PROMPT_AFTER_OUTPUT = /gpg-bridge shell .*\n[\s\S]*[#$>] *$/;
 
+/** A size has a way to go, and nothing tells when it has arrived. */
+function untilSizeIs(size: string): string {
+  return `until [ "$(stty size)" = "${size}" ]; do sleep 0.1; done`;
+}
+
 /**
  * Uses a shell in a target as a person at a terminal does: its size, and that when it changes, keys that interrupt
  * and stop, and the exit status. `words` name the target on the command line.
@@ -15,11 +20,9 @@ const PROMPT_AFTER_OUTPUT = /gpg-bridge shell .*\n[\s\S]*[#$>] *$/;
 export async function useShell(person: Person, words: string): Promise<void> {
   const terminal = await Terminal.of(person);
   await terminal.enter(`gpg-bridge shell ${words}`, PROMPT_AFTER_OUTPUT);
-  await terminal.enter("PS1='there> '; echo size $(stty size)", /^size 50 150$/m);
+  await terminal.enter(`PS1='there> '; ${untilSizeIs('50 150')}; echo size 'is' told`, /^size is told$/m);
   await terminal.resize(90, 30);
-  // The change has a way to go, and nothing tells when it has arrived.
-  const changed = 'while [ "$(stty size)" = "50 150" ]; do sleep 1; done; echo then $(stty size)';
-  await terminal.enter(changed, /^then 30 90$/m);
+  await terminal.enter(`${untilSizeIs('30 90')}; echo change 'is' told`, /^change is told$/m);
   await terminal.enter('echo begun; sleep 1000', /^begun$/m);
   await terminal.press('C-c');
   await terminal.enter('echo interrupted: $?', /^interrupted: 130$/m);

@@ -59,6 +59,8 @@ export async function attachTerminal(terminal: TerminalStream): Promise<ExitInfo
   stream.pipe(stdout, { end: false });
   stdout.on('resize', resize);
   resize();
+  // An engine that is slow to make the terminal may not have taken the size: there is one when something is shown.
+  stream.once('data', resize);
   try {
     return await interruptible(terminal.exited, () => stream.destroy());
   } finally {
