@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import path, { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -10,8 +11,22 @@ const servers = `${root}packages/socket-server/src`;
 const cli = `${root}packages/cli/src`;
 const dist = `${root}packages/cli/dist`;
 
-/** Commands that are bundles of their own, loaded when they are called. */
-const LATE_COMMANDS = ['serve', 'demo', 'doctor', 'auto'];
+/**
+ * Modules that are bundles of their own, read when they are imported: compiling what a command does not use is most of
+ * its start. An `up` that finds its bridge and a `status` need none of them.
+ */
+const LATE_MODULES = [
+  'commands/auto.ts',
+  'commands/demo.ts',
+  'commands/doctor.ts',
+  'commands/serve.ts',
+  'engine/endpoint.ts',
+  'targets/container.ts',
+  'targets/kubernetes.ts',
+  'targets/spawned-targets.ts',
+  'targets/ssh.ts',
+];
+const nameOf = (module) => basename(module, '.ts');
 
 await rm(dist, { recursive: true, force: true });
 await mkdir(`${dist}/servers`, { recursive: true });
@@ -31,14 +46,17 @@ async function join(files, name) {
   await writeFile(`${dist}/servers/${name}`, texts.join(''));
 }
 
-/** Leaves the late commands out of the command's own bundle. */
-const lateCommands = {
-  name: 'late-commands',
+/** Leaves the late modules out of what imports them with `import()`. */
+const lateModules = {
+  name: 'late-modules',
   setup({ onResolve }) {
-    const filter = new RegExp(`^\\./commands/(${LATE_COMMANDS.join('|')})\\.ts$`);
-    onResolve({ filter }, ({ kind, path }) =>
-      kind === 'dynamic-import' ? { path: `./${filter.exec(path)[1]}.js`, external: true } : undefined,
-    );
+    const late = new Set(LATE_MODULES.map((module) => path.join(cli, module)));
+    onResolve({ filter: /^\.\.?\/.*\.ts$/ }, ({ kind, path: imported, resolveDir }) => {
+      const module = path.resolve(resolveDir, imported);
+      return kind === 'dynamic-import' && late.has(module)
+        ? { path: `./${nameOf(module)}.js`, external: true }
+        : undefined;
+    });
   },
 };
 
@@ -60,14 +78,14 @@ await Promise.all([
     entryPoints: {
       'gpg-bridge': `${cli}/main.ts`,
       index: `${cli}/index.ts`,
-      ...Object.fromEntries(LATE_COMMANDS.map((name) => [name, `${cli}/commands/${name}.ts`])),
+      ...Object.fromEntries(LATE_MODULES.map((module) => [nameOf(module), `${cli}/${module}`])),
     },
     outdir: dist,
     minifySyntax: true,
     minifyWhitespace: true,
     define: { 'import.meta.dirname': '__dirname' }, // there is no `import.meta` in CommonJS
     supported: { 'dynamic-import': false }, // `require` is faster, and late enough
-    plugins: [lateCommands],
+    plugins: [lateModules],
   }),
   writeFile(`${dist}/package.json`, '{ "type": "commonjs" }\n'),
   writeManPage(),

@@ -21,8 +21,8 @@ import { VERSION } from './version.ts';
 type Run = (command: ParsedCommand) => Promise<number>;
 
 /**
- * Each command's code. Only the large ones are bundles of their own, loaded when they are called (see
- * scripts/build.mjs): for a small one, opening another file would take longer than loading its code.
+ * Each command's code. Only the large ones are bundles of their own, read when they are called (see
+ * scripts/build.mjs): a small one would bring more with it a second time than it takes along.
  */
 const RUNNERS: Readonly<Record<CommandName, () => { run: Run } | Promise<{ run: Run }>>> = {
   up: () => up,

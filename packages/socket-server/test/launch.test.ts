@@ -244,6 +244,7 @@ describe('configuration', () => {
     const config = fc.record({
       protocol: fc.nat(),
       maxStreams: fc.nat(),
+      trace: fc.nat(),
       tickMs: fc.nat(),
       maxUnanswered: fc.nat(),
       idleTicks: fc.nat(),
@@ -252,8 +253,9 @@ describe('configuration', () => {
   });
 
   it('keeps to lines that any parser can read', () => {
-    const config = { protocol: 4, maxStreams: 7, tickMs: 100, maxUnanswered: 5, idleTicks: 40 };
-    const lines = ['protocol=4', 'max-streams=7', 'tick-ms=100', 'max-unanswered=5', 'idle-ticks=40', ''];
+    const config = { protocol: 4, maxStreams: 7, trace: 0, tickMs: 100, maxUnanswered: 5, idleTicks: 40 };
+    const first = ['protocol=4', 'max-streams=7', 'trace=0'];
+    const lines = [...first, 'tick-ms=100', 'max-unanswered=5', 'idle-ticks=40', ''];
     expect(encodeConfig(config)).toBe(lines.join('\n'));
   });
 

@@ -143,11 +143,11 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
 
   /** Starts the socket server in the target; resolves when it listens, rejects with what went wrong there. */
   static async start(parts: BridgeParts): Promise<Bridge> {
-    const { target, runtime, heartbeat, log, signal } = parts;
+    const { target, runtime, heartbeat, log, traceLog, signal } = parts;
     const launched = parts.launched ?? (await target.exec(launcherCommand(runtime)));
     const host = askHost(parts);
     try {
-      const server = await startServer(target, { exec: launched, runtime, heartbeat, log, signal });
+      const server = await startServer(target, { exec: launched, runtime, heartbeat, log, traceLog, signal });
       return new Bridge(await serveTarget(server, host, parts), server);
     } catch (error) {
       // GnuPG's programs, which may start an agent, do not outlive a bridge that came to nothing.

@@ -85,7 +85,10 @@ function join(
   const rules = new KeyUseRules(use, onOperation, stream.id);
   const outlets: GateOutlets = {
     toAgent: (bytes) => out?.toSocket(bytes),
-    toClient: (bytes) => out?.toStream(bytes),
+    toClient: (bytes) => {
+      trace?.count('toTarget', bytes.length);
+      return out?.toStream(bytes);
+    },
     endAgent: () => out?.endSocket(),
     resume: () => out?.resumeStream(),
     broken: (error) => void socket.destroy(error),
@@ -95,7 +98,13 @@ function join(
       ? new AheadSession({
           answers: ahead.answers,
           rules,
-          out: { ...outlets, toClientInTurn: (bytes, turn) => out?.toStreamThenNote(bytes, turn) },
+          out: {
+            ...outlets,
+            toClientInTurn: (bytes, turn) => {
+              trace?.count('toTarget', bytes.length);
+              return out?.toStreamThenNote(bytes, turn);
+            },
+          },
           takeTold: () => stream.takeNotes(),
           hurry: answersInPieces(socket),
         })
@@ -124,7 +133,6 @@ function join(
       return true;
     },
     fromSocket(bytes) {
-      trace?.count('toTarget', bytes.length);
       session.fromAgent(bytes);
     },
     onSocketEnd(_error, outlets) {

@@ -7,7 +7,7 @@ import { readLines } from './log-lines.ts';
 async function linesOf(chunks: readonly (string | Buffer)[]) {
   const stream = new PassThrough();
   const lines: string[] = [];
-  const last = readLines(stream, (line) => lines.push(line));
+  const last = readLines(stream, (line) => lines.push(line) > 0);
   const ended = once(stream, 'end');
   for (const chunk of chunks) stream.write(chunk);
   stream.end();

@@ -7,18 +7,17 @@ const LAST_LINES = 3;
 const MAX_LINE = 500;
 
 /**
- * Reads a stream of text line by line, each made fit for a log, and returns how to ask for the last few.
- * The stream has to be read whatever it says, since it shares a connection with the frames.
+ * Reads a stream of text line by line, each made fit for a log, and returns how to ask for the last few of those that
+ * `onLine` returned true for. The stream has to be read whatever it says, since it shares a connection with the frames.
  */
-export function readLines(stream: Readable, onLine: (line: string) => void): () => string {
+export function readLines(stream: Readable, onLine: (line: string) => boolean): () => string {
   let partial = '';
   const last: string[] = [];
   const tell = (line: string) => {
     if (!line.trim()) return;
     const text = printable(Buffer.from(line.replace(/\r$/, ''), 'latin1'), MAX_LINE);
-    last.push(text);
+    if (onLine(text)) last.push(text);
     if (last.length > LAST_LINES) last.shift();
-    onLine(text);
   };
   stream.on('data', (chunk: Buffer) => {
     const lines = (partial + chunk.toString('latin1')).split('\n');

@@ -13,6 +13,7 @@ import {
 } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
 import type { Target } from '../targets/target.ts';
+import { frameWords } from './frame-words.ts';
 import { readLines } from './log-lines.ts';
 import { serverProgram, serverSource } from './server-source.ts';
 
@@ -33,6 +34,8 @@ export interface StartOptions {
   /** When the server counts the host as gone, if not as usual. */
   heartbeat?: HeartbeatTimes | undefined;
   log: LogCallback;
+  /** Where every frame is told that the server sends or receives; absent: nowhere. */
+  traceLog?: LogCallback | undefined;
   /** Gives up. */
   signal?: AbortSignal | undefined;
 }
@@ -47,11 +50,17 @@ const NO_SHELL = /\bsh\b.*(?:not found|no such file)/i;
 
 /** Sends a launcher the server for the runtime that it finds. */
 export async function startServer(target: Target, options: StartOptions): Promise<StartedServer> {
-  const { exec } = options;
+  const { exec, traceLog } = options;
   let noShell = '';
   const stderr = readLines(exec.stderr, (line) => {
+    const frame = traceLog && frameWords(line);
+    if (frame) {
+      traceLog(`target: ${frame}`, 'debug');
+      return false;
+    }
     if (NO_SHELL.test(line)) noShell ||= line;
     options.log(`target: ${line}`, 'info');
+    return true;
   });
   const patience = new AbortController();
   const giveUp = () => patience.abort(notAnswered(target, 'it was told not to wait for it'));
@@ -68,7 +77,7 @@ export async function startServer(target: Target, options: StartOptions): Promis
     if (found.noise.length > 0) options.log(`target printed ${found.noise.length} bytes first`, 'debug');
     // The line may have been there before anybody gave up.
     patience.signal.throwIfAborted();
-    const config = { ...SERVER_CONFIG, ...options.heartbeat };
+    const config = { ...SERVER_CONFIG, ...options.heartbeat, trace: traceLog ? 1 : 0 };
     exec.stdin.write(
       serverPayload(
         found.runtime,

@@ -71,6 +71,9 @@ export const MAX_STREAMS = 4_096;
  */
 export const MAX_DATA = 65_536;
 
+/** Called for a frame that was sent (`>`) or received (`<`). */
+export type FrameTrace = (way: '>' | '<', type: number, stream: number, payloadLength: number) => void;
+
 /** Writes the nine header bytes of a frame into `into`, at `at`. */
 export function writeHeader(
   into: Buffer,

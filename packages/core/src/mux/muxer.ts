@@ -5,7 +5,7 @@ import { leaveViews, takeViews } from '../io/view-source.ts';
 import { AbandonedPace } from './abandoned-pace.ts';
 import { FrameDecoder, type FrameSink } from './codec.ts';
 import { carrierError, creditExceeded, leftUnread, lineSilent } from './end-reasons.ts';
-import { FRAME, MAX_HELD, MAX_STREAMS } from './frame.ts';
+import { FRAME, type FrameTrace, MAX_HELD, MAX_STREAMS } from './frame.ts';
 import { Heartbeat, type HeartbeatOwner, type HeartbeatTimes } from './heartbeat.ts';
 import { Outbox, type OutboxOwner } from './outbox.ts';
 import type { ReadyInfo } from './ready.ts';
@@ -26,6 +26,8 @@ export interface MuxerOptions {
   stuckMs?: number;
   /** When a line that says nothing is given up; never, if not given. */
   heartbeat?: HeartbeatTimes | undefined;
+  /** Told of every frame, but not what it carries. */
+  trace?: FrameTrace | undefined;
 }
 
 /** Facts about a bridge for its status. */
@@ -88,6 +90,7 @@ export abstract class Muxer
   readonly #maxHeld: number;
   readonly #stuckMs: number;
   readonly #heartbeat: Heartbeat | undefined;
+  readonly #trace: FrameTrace | undefined;
   #stuck: NodeJS.Timeout | undefined;
   readonly #abandoned = new AbandonedPace();
   /** Nothing is read until it ends: too many streams were abandoned. */
@@ -111,7 +114,8 @@ export abstract class Muxer
     this.#maxHeld = options.maxHeld ?? MAX_HELD;
     this.#stuckMs = options.stuckMs ?? STUCK_MS;
     this.#heartbeat = options.heartbeat && new Heartbeat(options.heartbeat, this);
-    this.outbox = new Outbox(carrier.output, this);
+    this.#trace = options.trace;
+    this.outbox = new Outbox(carrier.output, this, options.trace);
     takeViews(this.#input, this.#onChunk);
     this.#input.once('end', () => this.end(this.whyEnded()));
     this.#input.once('close', () => this.end(this.whyEnded()));
@@ -159,6 +163,7 @@ export abstract class Muxer
   // FrameSink
 
   header(type: number, id: number, payloadLength: number): boolean {
+    this.#trace?.('<', type, id, payloadLength);
     if (type !== FRAME.DATA) return !this.#closed && this.handles(type);
     const stream = this.streams.get(id);
     this.#receiving = stream;

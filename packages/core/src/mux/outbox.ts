@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import { writeBothNow, writeNow } from '../io/write-now.ts';
-import { HEADER_BYTES, MAX_PAYLOAD, writeHeader } from './frame.ts';
+import { type FrameTrace, HEADER_BYTES, MAX_PAYLOAD, writeHeader } from './frame.ts';
 
 /** A payload up to this size is copied behind its header: that costs less than one more vector. */
 const COPY_BYTES = 4_096;
@@ -26,6 +26,7 @@ export interface OutboxOwner {
 export class Outbox {
   readonly #output: Writable;
   readonly #owner: OutboxOwner;
+  readonly #trace: FrameTrace | undefined;
   readonly #batch = Buffer.allocUnsafeSlow(BATCH_BYTES);
   #filled = 0;
   #scheduled = false;
@@ -33,9 +34,10 @@ export class Outbox {
   #busy = false;
   #roomWaiters: (() => void)[] = [];
 
-  constructor(output: Writable, owner: OutboxOwner) {
+  constructor(output: Writable, owner: OutboxOwner, trace?: FrameTrace) {
     this.#output = output;
     this.#owner = owner;
+    this.#trace = trace;
   }
 
   /** Whether streams have to wait before they add data. */
@@ -54,6 +56,7 @@ export class Outbox {
     if (length > MAX_PAYLOAD) throw new RangeError(`a payload of ${length} bytes has no frame`);
     const copied = length <= COPY_BYTES ? length : 0;
     if (this.#filled + HEADER_BYTES + copied > BATCH_BYTES) this.#flush();
+    this.#trace?.('>', type, stream, length);
     writeHeader(this.#batch, this.#filled, type, stream, length);
     this.#filled += HEADER_BYTES;
     if (copied < length) {

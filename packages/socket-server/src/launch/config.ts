@@ -7,18 +7,22 @@ export interface ServerConfig extends HeartbeatTimes {
   protocol: number;
   /** Clients served at once; more of them wait. */
   maxStreams: number;
+  /** 1: every frame is told on the standard error, without what it carries; 0: none is. */
+  trace: number;
 }
 
 /** The usual one. */
 export const SERVER_CONFIG: ServerConfig = {
   protocol: PROTOCOL_VERSION,
   maxStreams: MAX_STREAMS,
+  trace: 0,
   ...HEARTBEAT,
 };
 
 const KEYS: Readonly<Record<keyof ServerConfig, string>> = {
   protocol: 'protocol',
   maxStreams: 'max-streams',
+  trace: 'trace',
   tickMs: 'tick-ms',
   maxUnanswered: 'max-unanswered',
   idleTicks: 'idle-ticks',

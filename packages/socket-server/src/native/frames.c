@@ -37,15 +37,17 @@ static void dispatch(const struct epoll_event *event) {
 //// Frames to the host.
 static void unpark_streams(void);
 static uint32_t get32(const char *place) { uint32_t big; memcpy(&big, place, 4); return ntohl(big); }
+static void trace(char way, uint8_t type, uint32_t id, size_t count) {    // but not what it carries
+    if (tracing) dprintf(2, "frame %c %u %u %zu\n", way, type, id, count);
+}
 static void put_header(char *place, uint8_t type, uint32_t id, size_t count) {
-    struct __attribute__((packed)) { uint32_t length; uint8_t type; uint32_t id; } header
-        = {htonl((uint32_t)(LENGTH_MIN + count)), type, htonl(id)};
-    memcpy(place, &header, HEADER);
+    trace('>', type, id, count);
+    uint32_t numbers[] = {htonl((uint32_t)(LENGTH_MIN + count)), htonl(id)};
+    memcpy(place, &numbers[0], 4), place[4] = (char)type, memcpy(place + 5, &numbers[1], 4);
 }
 static void frame(uint8_t type, uint32_t id, const void *payload, size_t count) {
     put_header(place_for(&out, HEADER + count), type, id, count);
-    out.size += HEADER;
-    add(&out, payload, count);
+    out.size += HEADER, add(&out, payload, count);
 }
 static void flush(int fd, void *owner) {
     ssize_t count = write(1, first(&out), out.size);

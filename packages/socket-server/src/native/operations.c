@@ -30,6 +30,7 @@ static void call_operation(uint32_t number, const char *payload, size_t size) {
 }
 static void host_sent(uint8_t type, uint32_t id, const char *payload, size_t count) {
     struct stream *stream = find_stream(id);
+    trace('<', type, id, count);
     if (type == DATA && stream) deliver(stream, payload, count);
     else if (type == CLOSE && stream) {
         forget_stream(stream);

@@ -41,7 +41,7 @@ enum { TYPE_MAX = 31, WORDS_MAX = 511, FILE_PATH_MAX = 4096 };
 // Bytes of a line that is answered ahead, and of those that were and have not gone to the host.
 enum { LINE_MAX = 1000, KEPT_MAX = 8192 };
 
-static unsigned spoken, max_streams, tick_ms, max_unanswered, idle_ticks;    // the settings
+static unsigned spoken, max_streams, tracing, tick_ms, max_unanswered, idle_ticks;    // the settings
 static mode_t user_umask; static sigset_t user_signals;    // of the programs that are run
 static _Noreturn void finish(int status);
 #include "bytes.c"
@@ -151,11 +151,11 @@ static void serve(void) {
 static void on_signal(int number) { if (number != SIGCHLD) stop_signal = number; }
 int main(int argc, char **argv) {
     // All settings are numbers, which percent-encoding leaves as they are.
-    static const char *const names[] = {"protocol=", "max-streams=", "tick-ms=", "max-unanswered=", "idle-ticks="};
-    unsigned *const values[] = {&spoken, &max_streams, &tick_ms, &max_unanswered, &idle_ticks};
-    for (int at = 0; at < 5 * argc; at++) {
-        size_t size = strlen(names[at % 5]);
-        if (!strncmp(argv[at / 5], names[at % 5], size)) *values[at % 5] = (unsigned)atoi(argv[at / 5] + size);
+    const char *const names[] = {"protocol=", "max-streams=", "trace=", "tick-ms=", "max-unanswered=", "idle-ticks="};
+    unsigned *const values[] = {&spoken, &max_streams, &tracing, &tick_ms, &max_unanswered, &idle_ticks};
+    for (int at = 0; at < 6 * argc; at++) {
+        size_t size = strlen(names[at % 6]);
+        if (!strncmp(argv[at / 6], names[at % 6], size)) *values[at % 6] = (unsigned)atoi(argv[at / 6] + size);
     }
     close(4);    // by which the loader ran this program
     setrlimit(RLIMIT_NOFILE, &(struct rlimit){FD_MAX, FD_MAX});    // fails where there are fewer

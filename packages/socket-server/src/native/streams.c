@@ -30,8 +30,7 @@ static void forget_stream(struct stream *stream) {
 // The host is not told of the end of a stream that it closed.
 static void end_stream(struct stream *stream) {
     if (stream->open) { pass_kept(stream); forget_stream(stream); frame(CLOSE, stream->id, NULL, 0); }
-    detach(stream->fd);
-    release(&stream->queue);
+    detach(stream->fd), release(&stream->queue);
     end_ahead(stream->ahead), free(stream);
     if (!accepting) accept_from_now_on(true);
 }
@@ -50,8 +49,7 @@ static void client_readable(int fd, void *owner) {
     ssize_t count = read(fd, place + HEADER, most);
     if (count < 0 && again()) return;
     if (count < 0 || (!count && stream->deaf)) return end_stream(stream);
-    stream->ended = !count;
-    stream->may_send -= count;
+    stream->ended = !count, stream->may_send -= count;
     if (stream->ended || stream->may_send <= 0) watch_read(fd, NULL, stream);
     if (stream->ended) { pass_kept(stream); return frame(END, stream->id, NULL, 0); }
     if (stream->ahead && read_ahead(stream, place + HEADER, (size_t)count)) return;
@@ -71,8 +69,7 @@ static void client_writable(int fd, void *owner) {
     if (count < 0 && again()) return;
     if (count < 0 && stream->ended) return end_stream(stream);
     if ((stream->deaf = count < 0)) count = (ssize_t)stream->queue.size;
-    drop(&stream->queue, (size_t)count);
-    stream->taken += count;
+    drop(&stream->queue, (size_t)count), stream->taken += count;
     if (!stream->queue.size) watch_write(fd, NULL, stream);
     if (stream->open && stream->taken >= GRANT) grant(stream);
     else if (!stream->open && !stream->queue.size) end_stream(stream);

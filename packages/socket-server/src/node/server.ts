@@ -54,7 +54,11 @@ export class SocketServer {
     private readonly carrier: Carrier,
     private readonly log: (text: string) => void,
   ) {
-    this.#muxer = new ServerMuxer(carrier, { maxStreams: config.maxStreams, heartbeat: config });
+    this.#muxer = new ServerMuxer(carrier, {
+      maxStreams: config.maxStreams,
+      heartbeat: config,
+      trace: config.trace ? (...frame) => this.log(`frame ${frame.join(' ')}`) : undefined,
+    });
     this.#operations = new DirectOperations({
       onConnection: (socket, type) => this.#onClient(socket, type),
       allowHalfOpen: true,

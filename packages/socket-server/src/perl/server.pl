@@ -39,7 +39,9 @@ my ($now, $signal, $umask) = (time, 0, umask 0177);
 
 ## Frames to the host.
 sub note { syswrite STDERR, join(' ', split /[\x00-\x1f\x7f]+/, $_[0]) . "\n" }
-sub frame { my ($type, $id, $payload) = @_; $out .= pack 'NCNa*', LENGTH_MIN + length $payload, $type, $id, $payload }
+sub trace { note("frame @_") }    # its way, type, stream and size, but not what it carries
+sub header { trace('>', @_) if $setting{trace}; return pack 'NCN', LENGTH_MIN + $_[2], $_[0], $_[1] }
+sub frame { my ($type, $id, $payload) = @_; $out .= header($type, $id, length $payload) . $payload }
 
 sub flush {
     my $n = syswrite STDOUT, $out;
@@ -131,6 +133,7 @@ sub host_readable {
         my ($length, $type, $id) = unpack 'NCN', substr $in, $at, HEADER;
         fail("the host announced a frame of $length bytes") if $length < LENGTH_MIN || $length > LENGTH_MAX;
         last if $end - $at < 4 + $length;
+        trace('<', $type, $id, $length - LENGTH_MIN) if $setting{trace};
         if ($type != DATA) { host_sent($type, $id, substr $in, $at + HEADER, $length - LENGTH_MIN) }
         elsif (my $stream = $streams{$id}) {
             my $count = $length - LENGTH_MIN;
@@ -403,13 +406,12 @@ sub tick {
         frame(CHANGED, 0, $listener->{type}) if $there ne $listener->{seen} && $there ne $listener->{identity};
         $listener->{seen} = $there;
     }
-    $unanswered = $quiet = 0 if $heard;
+    $unanswered = $quiet = $heard = 0 if $heard;
     if (%streams || %jobs || length $out || ++$quiet >= $setting{'idle-ticks'}) {
         finish(1) if $unanswered++ >= $setting{'max-unanswered'};
         frame(PING, 0, '');
         $quiet = 0;
     }
-    $heard = 0;
     return $now + $setting{'tick-ms'} / 1000;
 }
 
@@ -474,7 +476,7 @@ sub serve {
                 $read = sysread $stream->[HANDLE], $out,
                     $stream->[MAY_SEND] < READ_SIZE ? $stream->[MAY_SEND] : READ_SIZE, $at + HEADER;
                 if (!$read) { nothing_read($stream, $at, $read); next }
-                substr $out, $at, HEADER, pack 'NCN', $read + LENGTH_MIN, DATA, $stream->[ID]
+                substr $out, $at, HEADER, header(DATA, $stream->[ID], $read)
                     if !$stream->[AHEAD] || !read_ahead($stream, $at, $read);
                 vec($readers, $fd, 1) = 0 if ($stream->[MAY_SEND] -= $read) <= 0;
                 flush() if length $out > OUT_HIGH;

@@ -43,9 +43,10 @@ heard, unanswered, quiet = False, 0, 0  # bytes of the host in this tick, PINGs 
 signal, umask = 0, os.umask(0o177)
 
 ## Frames to the host.
+def trace(*frame): attempt(os.write, 2, b'frame %c %d %d %d\n' % frame)  # but not what it carries
 def frame(kind, number, payload=b''):
-    out.extend(HEADER.pack(LENGTH_MIN + len(payload), kind, number))
-    out.extend(payload)
+    if setting[b'trace']: trace(b'>', kind, number, len(payload))
+    out.extend(HEADER.pack(LENGTH_MIN + len(payload), kind, number) + payload)
 
 def flush():
     try: del out[:os.write(1, out)]
@@ -113,6 +114,7 @@ def client_readable(stream):
         return pass_kept(stream) or frame(EOF, stream.id)
     stream.may_send -= count
     if not stream.ahead or not read_ahead(stream, bytes(chunk_data[:count])):
+        if setting[b'trace']: trace(b'>', DATA, stream.id, count)
         HEADER.pack_into(chunk, 0, LENGTH_MIN + count, DATA, stream.id)
         # A large frame is not copied if the host takes it at once.
         sent = attempt(os.write, 1, chunk[:HEADER.size + count]) or 0 if count > 16384 and not out else 0
@@ -146,6 +148,7 @@ def host_readable():
         length, kind, number = HEADER.unpack_from(received, at)
         if not LENGTH_MIN <= length <= LENGTH_MAX: fail('the host announced a frame of %d bytes' % length)
         if end - at < 4 + length: break
+        if setting[b'trace']: trace(b'<', kind, number, length - LENGTH_MIN)
         payload = received[at + HEADER.size:at + 4 + length]
         if kind != DATA: host_sent(kind, number, bytes(payload))
         elif number in streams: deliver(streams[number], payload)
@@ -428,12 +431,11 @@ def tick():
         there = identity(attempt(os.lstat, listener['path']))
         if there not in (listener['seen'], listener['identity']): frame(CHANGED, 0, listener['type'])
         listener['seen'] = there
-    unanswered, quiet = (0, 0) if heard else (unanswered, quiet + 1)
+    unanswered, quiet, heard = (0, 0, False) if heard else (unanswered, quiet + 1, False)
     if streams or jobs or out or quiet >= setting[b'idle-ticks']:
         if unanswered >= setting[b'max-unanswered']: finish(1)
         frame(PING, 0)
         unanswered, quiet = unanswered + 1, 0
-    heard = False
     return time.monotonic() + setting[b'tick-ms'] / 1000
 
 # Whether a client has left. What it still writes is read: else an error would come before what it was told.
