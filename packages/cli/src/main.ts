@@ -2,43 +2,33 @@
 import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { jsonLine, printable } from '@gpg-bridge/core/text/escape';
 import { nearest } from '@gpg-bridge/core/text/nearest';
-import * as completion from './commands/completion.ts';
-import * as down from './commands/down.ts';
-import * as env from './commands/env.ts';
-import * as exec from './commands/exec.ts';
 import { commandHelp, generalHelp } from './commands/help.ts';
-import * as keys from './commands/keys.ts';
-import * as log from './commands/log.ts';
 import { isCommand, ownWords, parseCommand, usage } from './commands/parse.ts';
-import * as pause from './commands/pause.ts';
-import * as shell from './commands/shell.ts';
 import { COMMANDS, type CommandName, type ParsedCommand } from './commands/specs.ts';
-import * as status from './commands/status.ts';
-import * as up from './commands/up.ts';
 import { VERSION } from './version.ts';
 
 /** Runs one command and returns its exit status. */
 type Run = (command: ParsedCommand) => Promise<number>;
 
 /**
- * Each command's code. Only the large ones are bundles of their own, read when they are called (see
+ * Each command's code, which is run when it is called. Only the large ones are bundles of their own (see
  * scripts/build.mjs): a small one would bring more with it a second time than it takes along.
  */
-const RUNNERS: Readonly<Record<CommandName, () => { run: Run } | Promise<{ run: Run }>>> = {
-  up: () => up,
-  down: () => down,
-  status: () => status,
-  pause: () => ({ run: pause.pause }),
-  resume: () => ({ run: pause.resume }),
-  log: () => log,
-  exec: () => exec,
-  shell: () => shell,
+const RUNNERS: Readonly<Record<CommandName, () => Promise<{ run: Run }>>> = {
+  up: () => import('./commands/up.ts'),
+  down: () => import('./commands/down.ts'),
+  status: () => import('./commands/status.ts'),
+  pause: async () => ({ run: (await import('./commands/pause.ts')).pause }),
+  resume: async () => ({ run: (await import('./commands/pause.ts')).resume }),
+  log: () => import('./commands/log.ts'),
+  exec: () => import('./commands/exec.ts'),
+  shell: () => import('./commands/shell.ts'),
   auto: () => import('./commands/auto.ts'),
-  keys: () => keys,
-  env: () => env,
+  keys: () => import('./commands/keys.ts'),
+  env: () => import('./commands/env.ts'),
   doctor: () => import('./commands/doctor.ts'),
   demo: () => import('./commands/demo.ts'),
-  completion: () => completion,
+  completion: () => import('./commands/completion.ts'),
   serve: () => import('./commands/serve.ts'),
 };
 

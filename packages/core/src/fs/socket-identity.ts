@@ -1,5 +1,4 @@
-import { lstatSync, readFileSync, statSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { lstatSync, promises, readFileSync, statSync } from 'node:fs';
 
 /** Tells whether two paths lead to the same socket; device and inode as decimal strings, since they are bigints. */
 export interface SocketIdentity {
@@ -12,7 +11,7 @@ export interface SocketIdentity {
 /** The identity of what is at a path, links followed; undefined when nothing there can be seen. */
 export async function identityOf(path: string): Promise<SocketIdentity | undefined> {
   try {
-    const { dev, ino } = await stat(path, { bigint: true });
+    const { dev, ino } = await promises.stat(path, { bigint: true });
     return { dev: String(dev), ino: String(ino) };
   } catch {
     return undefined;
