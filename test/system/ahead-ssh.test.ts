@@ -70,11 +70,11 @@ async function fickleAgent(behind: string, answer: (connection: number, bind: nu
     const [connection, reader] = [connections++, new SshMessageReader('client')];
     let binds = 0;
     client.on('data', (bytes) => {
-      for (const message of reader.push(bytes)) {
+      reader.push(bytes, (message) => {
         const said = message.type === 27 ? answer(connection, binds++) : undefined;
         if (said === undefined) upstream.write(message.bytes);
         else client.write(SshMessage.of(said, Buffer.alloc(0)).bytes);
-      }
+      });
     });
     upstream.on('data', (bytes) => client.write(bytes));
     client.on('close', () => upstream.destroy()).on('error', () => {});
@@ -229,7 +229,7 @@ requireSystem('sshd')('an ssh-agent whose answer to a bind is not what the clien
     const reader = new SshMessageReader('agent');
     const types: number[] = [];
     client.on('data', (bytes) => {
-      for (const { type } of reader.push(bytes)) types.push(type);
+      reader.push(bytes, ({ type }) => types.push(type));
     });
     for (const [index, message] of messages.entries()) {
       client.write(message);

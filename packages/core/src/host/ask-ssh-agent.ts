@@ -34,8 +34,7 @@ export function askSshAgent(
     const givenUp = () => late('nobody waits for it any more');
     const onBytes = (view: Buffer) => {
       try {
-        const [answer] = reader.push(view);
-        if (answer) settle(() => resolve(answer.copy()));
+        reader.push(view, (answer) => settle(() => resolve(answer.copy())));
       } catch (error) {
         settle(() => reject(error));
       }

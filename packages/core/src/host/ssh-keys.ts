@@ -63,8 +63,7 @@ export async function listIdentities(agent: HostSshAgent): Promise<Identity[]> {
       socket.on('data', (chunk: Buffer) => {
         try {
           // A socket that reads into a shared buffer hands out views of it.
-          const [answer] = reader.push(Buffer.from(chunk));
-          if (answer) resolve(parseIdentities(answer) ?? []);
+          reader.push(Buffer.from(chunk), (answer) => resolve(parseIdentities(answer) ?? []));
         } catch (error) {
           reject(error);
         }

@@ -142,7 +142,7 @@ export class SshAgentFilter {
   /** Takes bytes of the client; throws SSH_PROTOCOL when they are no messages. */
   fromClient(chunk: Buffer): Passed {
     const passed: Passed = { toAgent: [], toClient: [] };
-    for (const message of this.#fromClient.push(chunk)) this.#request(message, passed);
+    this.#fromClient.push(chunk, (message) => this.#request(message, passed));
     this.#answerRefused(passed);
     return passed;
   }
@@ -150,7 +150,7 @@ export class SshAgentFilter {
   /** Takes bytes of the agent; throws the same. An answer that nobody asked for is dropped. */
   fromAgent(chunk: Buffer): Passed {
     const passed: Passed = { toAgent: [], toClient: [] };
-    for (const message of this.#fromAgent.push(chunk)) this.#answer(message, passed);
+    this.#fromAgent.push(chunk, (message) => this.#answer(message, passed));
     return passed;
   }
 

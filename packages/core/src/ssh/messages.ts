@@ -72,17 +72,19 @@ export class SshMessageReader {
     this.#sender = sender;
   }
 
-  /** The messages that these bytes complete; throws SSH_PROTOCOL for a length that can't be. */
-  push(chunk: Buffer): SshMessage[] {
-    const messages: SshMessage[] = [];
+  /**
+   * Tells the messages that these bytes complete one by one, since a client may send ten thousand at once; throws
+   * SSH_PROTOCOL for a length that can't be.
+   */
+  push(chunk: Buffer, onMessage: (message: SshMessage) => void): void {
     let at = 0;
     while (at < chunk.length) {
       if (this.#partial) {
-        at += this.#fill(chunk, at, messages);
+        at += this.#fill(chunk, at, onMessage);
       } else if (this.#lengthFilled === 0 && chunk.length - at >= LENGTH_BYTES) {
         const end = at + LENGTH_BYTES + this.#check(chunk.readUInt32BE(at));
         if (end <= chunk.length) {
-          messages.push(new SshMessage(chunk.subarray(at, end)));
+          onMessage(new SshMessage(chunk.subarray(at, end)));
           at = end;
         } else {
           this.#begin(end - at);
@@ -94,7 +96,6 @@ export class SshMessageReader {
         if (this.#lengthFilled === LENGTH_BYTES) this.#beginWithLength();
       }
     }
-    return messages;
   }
 
   #begin(size: number): void {
@@ -108,13 +109,13 @@ export class SshMessageReader {
     this.#lengthFilled = 0;
   }
 
-  #fill(chunk: Buffer, at: number, messages: SshMessage[]): number {
+  #fill(chunk: Buffer, at: number, onMessage: (message: SshMessage) => void): number {
     const whole = this.#partial!;
     const copied = chunk.copy(whole, this.#partialFilled, at);
     this.#partialFilled += copied;
     if (this.#partialFilled === whole.length) {
       this.#partial = undefined;
-      messages.push(new SshMessage(whole));
+      onMessage(new SshMessage(whole));
     }
     return copied;
   }
