@@ -1,4 +1,4 @@
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { readPlainFile } from '@gpg-bridge/core/fs/plain-file';
@@ -17,9 +17,12 @@ const FILE = 'paused';
 
 /** The pause that holds now, if one does. A file that can't be read or understood is one without an end. */
 export function currentPause(now = Date.now()): Pause | undefined {
+  const path = join(recordDirectory(), FILE);
   let text: string;
   try {
-    text = readPlainFile(join(recordDirectory(), FILE));
+    // Asked several times for each use of a key: without a pause it must not cost an exception.
+    if (!lstatSync(path, { throwIfNoEntry: false })) return undefined;
+    text = readPlainFile(path);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     return code === 'ENOENT' ? undefined : { since: new Date(now).toISOString() };

@@ -53,8 +53,9 @@ export class KeyUseAttempt {
   finish(outcome: string, durationMs: number, pace: PaceOutcome): BridgeError | undefined {
     if (this.#isOver) return undefined;
     this.#isOver = true;
-    this.#givenUp.abort();
-    this.#question?.abort();
+    // Only what still waits is told: the error that an abort makes takes longer than all the rest here.
+    if (!this.#turn) this.#givenUp.abort();
+    if (this.#isAsking) this.#question?.abort();
     // A question that was taken back has been seen, too: a target must not flood a person with such.
     this.#turn?.leave(this.#declined || this.#isAsking ? 'cancelled' : pace);
     if (!this.#recorded) return undefined;
