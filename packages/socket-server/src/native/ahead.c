@@ -54,13 +54,14 @@ static bool answer_line(struct ahead *ahead, const char *line, size_t size, stru
     }
     for (size_t at = 0; !id && !ahead->ssh && strlen(line) == size && at < entries; at++) {
         struct field *entry = &table.list[4 * at + 1];
-        if (ahead->is_first && entry[1].size) continue;
+        const char *word = entry[2].data + strspn(entry[2].data, "^");    // compared first: matching takes long
+        size_t letters = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+        if ((ahead->is_first && entry[1].size) || strncmp(line, word, letters)) continue;
         if (regexec(&patterns[at], line, 0, NULL, 0) == 0) id = &entry[0], answer = &entry[3];
     }
     if (!id) return false;
     uint32_t number = htonl((uint32_t)strtoul(id->data, NULL, 10));
-    add(&ahead->ids, &number, sizeof number);
-    add(answers, answer->data, answer->size);
+    add(&ahead->ids, &number, sizeof number), add(answers, answer->data, answer->size);
     return true;
 }
 
@@ -96,8 +97,7 @@ static void pass_kept(struct stream *stream) {
     if (ahead->ids.size) frame(TOLD, stream->id, first(&ahead->ids), ahead->ids.size);
     add(&ahead->kept, first(&ahead->begun), ahead->begun.size);
     frame(DATA, stream->id, first(&ahead->kept), ahead->kept.size);
-    ahead->sent += (uint32_t)ahead->kept.size;
-    ahead->turn = false;
+    ahead->sent += (uint32_t)ahead->kept.size, ahead->turn = false;
     forget_kept(ahead);
 }
 
