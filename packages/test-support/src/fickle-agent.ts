@@ -9,7 +9,7 @@ export type Whim = (line: string) => string | undefined;
 
 /**
  * A gpg-agent that changes its mind: a real one, some of whose answers a test gives in its place. It
- * answers one line after the other, and writes down what it got.
+ * answers one line after the other, and writes down what it gets when it gets it.
  */
 export class FickleAgent {
   /** Every line of all clients. */
@@ -35,7 +35,6 @@ export class FickleAgent {
     const next = () => {
       while (!isBusy && waiting.length > 0) {
         const line = waiting.shift()!;
-        this.lines.push(line);
         const answer = this.whim(line);
         if (answer !== undefined) {
           client.write(Buffer.from(answer, 'latin1'));
@@ -49,6 +48,7 @@ export class FickleAgent {
     client.on('data', (bytes: Buffer) => {
       const lines = (partial.client + bytes.toString('latin1')).split('\n');
       partial.client = lines.pop() ?? '';
+      this.lines.push(...lines);
       waiting.push(...lines);
       next();
     });
