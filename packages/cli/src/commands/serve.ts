@@ -4,8 +4,9 @@ import { toBridgeError } from '@gpg-bridge/core/errors';
 import { SOCKET_TYPES } from '@gpg-bridge/core/socket-type';
 import { printableValue } from '@gpg-bridge/core/text/escape';
 import { checkOptions, withDeadline, withHostAgents } from '../bridge-options.ts';
-import { Daemon, type Predecessor } from '../daemon/daemon.ts';
+import { Daemon } from '../daemon/daemon.ts';
 import { restoreEnvironment } from '../daemon/environment.ts';
+import type { Predecessor } from '../daemon/handover.ts';
 import {
   type BridgeFiles,
   bridgeFiles,

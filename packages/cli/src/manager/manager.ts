@@ -20,7 +20,7 @@ import {
   type DaemonStatus,
   type NamedTarget,
 } from '../daemon/control.ts';
-import type { Predecessor } from '../daemon/daemon.ts';
+import type { Predecessor } from '../daemon/handover.ts';
 import { hasName, matchesTarget } from '../daemon/match-target.ts';
 import {
   type BridgeFiles,

@@ -9,8 +9,8 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import { openPlainFile } from '@gpg-bridge/core/fs/plain-file';
 import { type BridgeOptions, bridgeWords, hostAgentVariables } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
-import type { Predecessor } from '../daemon/daemon.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
+import type { Predecessor } from '../daemon/handover.ts';
 
 import { type BridgeFiles, ensureStateDirectory, unusableState } from '../daemon/state-dir.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';

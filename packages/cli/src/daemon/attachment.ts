@@ -1,0 +1,187 @@
+import { dirname } from 'node:path';
+import type { LogCallback } from '@gpg-bridge/core/log';
+import type { SocketType } from '@gpg-bridge/core/socket-type';
+import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
+import type { Bridge } from '../bridge/bridge.ts';
+import { heartbeatTimes } from '../bridge/heartbeat-times.ts';
+import type { KnownKeys } from '../bridge/host-agents.ts';
+import type { Journal } from '../bridge/journal.ts';
+import { type BridgeOptions, isGpgImplied, isSshImplied } from '../bridge-options.ts';
+import { inHome } from '../targets/home.ts';
+import type { Target } from '../targets/target.ts';
+import type { DaemonStatus } from './control.ts';
+import type { DaemonState } from './daemon-state.ts';
+import { findHolder } from './find-holder.ts';
+import type { KeyUses } from './key-uses.ts';
+import { removeOldLogs } from './old-logs.ts';
+import type { BridgeFiles } from './state-dir.ts';
+
+/** What a daemon attaches with. */
+export interface AttachmentOptions {
+  /** The target, which may be another one each time. */
+  target(): Target;
+  /** The daemon's files, which may have other names each time. */
+  files(): BridgeFiles;
+  options: BridgeOptions;
+  state: DaemonState;
+  keyUses: KeyUses;
+  journal: Journal;
+  log: LogCallback;
+  /** Whether every step of every session is logged. */
+  verbose: boolean;
+  /** Ends a bridge, and gives up on one that is not ready yet. */
+  signal: AbortSignal;
+}
+
+/** How a daemon is attached to its target: by one bridge after the other, with the agents that the host has then. */
+export class Attachment {
+  readonly #options: AttachmentOptions;
+  #bridge: Bridge | undefined;
+  #agentWarnings: readonly string[] = [];
+  #missing: readonly string[] = [];
+  #keys: KnownKeys = { offers: { gpg: null, ssh: null }, owners: new Map() };
+  /** Totals of earlier bridges of this daemon, from before it attached again. */
+  #before = { sessions: 0, toHost: 0, toTarget: 0 };
+
+  constructor(options: AttachmentOptions) {
+    this.#options = options;
+  }
+
+  /** The bridge that serves the target now. */
+  get bridge(): Bridge | undefined {
+    return this.#bridge;
+  }
+
+  /** What a person should know of the host's agents. */
+  get agentWarnings(): readonly string[] {
+    return this.#agentWarnings;
+  }
+
+  /** Agents of the host that were wanted and not found. */
+  get missing(): readonly string[] {
+    return this.#missing;
+  }
+
+  /** What is known of the host's private keys. */
+  get keys(): KnownKeys {
+    return this.#keys;
+  }
+
+  /** Sessions and bytes of all bridges so far. */
+  get totals(): Pick<DaemonStatus, 'sessions' | 'bytes'> {
+    const stats = this.#bridge?.stats;
+    return {
+      sessions: {
+        open: stats?.streams.open ?? 0,
+        total: this.#before.sessions + (stats?.streams.total ?? 0),
+      },
+      bytes: {
+        toHost: this.#before.toHost + (stats?.bytes.received ?? 0),
+        toTarget: this.#before.toTarget + (stats?.bytes.sent ?? 0),
+      },
+    };
+  }
+
+  /**
+   * Attaches once, calls `ready`, and serves until that bridge ends; resolves with why it did. Sockets of the types that
+   * it `succeeds` to are taken from a bridge that leaves them to it.
+   */
+  async run(succeeds: readonly SocketType[] | undefined, ready: () => Promise<void>): Promise<string> {
+    const { options, state, log, signal } = this.#options;
+    const target = this.#options.target();
+    const bridge = await this.#start(target, succeeds);
+    let end = (_why: string) => {};
+    const over = new Promise<string>((resolve) => {
+      end = resolve;
+    });
+    const asked = () => end('it was told to');
+    bridge.once('end', (error) => end(error?.why ?? 'it was stopped'));
+    signal.addEventListener('abort', asked);
+    // Without events of the engine, the end of the command's streams shows that the target has stopped.
+    const watching = target.watch(end, log).catch((error: Error) => {
+      log(`${target.name} can't be watched: ${error.message}`, 'warn');
+      return () => {};
+    });
+    try {
+      this.#bridge = bridge;
+      state.enterReady();
+      log(`bridged ${target.name}: ${bridge.info.sockets.map(({ path }) => path).join(', ')}`, 'info');
+      await ready();
+      bridge.forgetEvents();
+      bridge.watchKeys();
+      const files = this.#options.files();
+      removeOldLogs(dirname(files.log), dirname(files.control));
+      state.tellReady();
+      const why = await over;
+      const isAsked = signal.aborted;
+      // Set before `bridge.stop`, which takes time: an `up` that comes meanwhile must not reuse this bridge.
+      state.enter(isAsked || !options.restart ? 'ending' : 'waiting-for-target');
+      state.lastError = isAsked ? state.lastError : why;
+      log(`the bridge is over: ${why}`, 'info');
+      return why;
+    } finally {
+      signal.removeEventListener('abort', asked);
+      void watching.then((unwatch) => unwatch());
+      await bridge.stop();
+      const { streams, bytes } = bridge.stats;
+      this.#before.sessions += streams.total;
+      this.#before.toHost += bytes.received;
+      this.#before.toTarget += bytes.sent;
+      this.#bridge = undefined;
+    }
+  }
+
+  /** Starts the bridge that the options describe, with the host's agents. */
+  async #start(target: Target, succeeds: readonly SocketType[] | undefined): Promise<Bridge> {
+    const { options, keyUses, journal, log, verbose, signal } = this.#options;
+    await target.check();
+    const launched = await target.exec(inHome(options.home, launcherCommand(chosenRuntime(options))));
+    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, notifyOfUses } = await import(
+      './late-modules.ts'
+    );
+    const { use } = keyUses;
+    const name = () => this.#options.target().name;
+    if (options.confirm) use.confirm ??= confirmUses(name, log);
+    if (options.notify) use.notify ??= notifyOfUses(name, log);
+    // Looked for at every attachment: one that was missing may be there by now.
+    const agents = findHostAgents(options, log).then((found) => {
+      this.#agentWarnings = found.warnings;
+      this.#missing = found.missing;
+      this.#keys = found.keys;
+      keyUses.grant(found.gpgKeygrips);
+      return found.agents;
+    });
+    return Bridge.start({
+      target,
+      launched,
+      agents,
+      ...(options.gpg === false ? {} : { keys: options.keys ?? 'pairs' }),
+      runtime: chosenRuntime(options),
+      takeover: options.takeover,
+      ahead: options.ahead,
+      git: options.git,
+      holderOf: (socket) => findHolder(this.#options.files().control, socket),
+      succeeds,
+      required: requiredSockets(options),
+      use,
+      heartbeat: heartbeatTimes(process.env),
+      onKeysChange: async () => {
+        this.#keys = await afterKeyringChange(this.#keys, options).catch(() => this.#keys);
+      },
+      journal,
+      log,
+      traceLog: verbose ? log : undefined,
+      signal,
+    });
+  }
+}
+
+/** The sockets that a person asked for by name: without one of them the bridge fails. */
+function requiredSockets(options: BridgeOptions): SocketType[] {
+  const { gpg = isGpgImplied(options), ssh = isSshImplied(options) } = options;
+  return [...(gpg ? ['gpg-agent' as const] : []), ...(ssh ? ['ssh-agent' as const] : [])];
+}
+
+function chosenRuntime({ runtime }: BridgeOptions): Runtime | undefined {
+  return runtime === 'auto' ? undefined : runtime;
+}

@@ -1,0 +1,133 @@
+import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
+import type { LogCallback } from '@gpg-bridge/core/log';
+import type { Bridge } from '../bridge/bridge.ts';
+import type { Journal } from '../bridge/journal.ts';
+import { type BridgeOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
+import type { Target } from '../targets/target.ts';
+import type {
+  CheckRequest,
+  ControlRequest,
+  DaemonStatus,
+  NamedTarget,
+  RetireRequest,
+  SyncAnswer,
+} from './control.ts';
+import type { DaemonState } from './daemon-state.ts';
+import type { Handover } from './handover.ts';
+import type { HeldFiles } from './held-files.ts';
+import { isNamed, mayBeNamed } from './named-target.ts';
+import { currentPause, pausedUntil } from './pause.ts';
+
+/** What a daemon answers from. */
+export interface ControlledDaemon {
+  target(): Target;
+  options(): BridgeOptions;
+  /** The bridge that serves the target now. */
+  bridge(): Bridge | undefined;
+  status(): DaemonStatus;
+  /** Gives the bridge more time, or less, if a person said --for again. */
+  renew(until: string | undefined): void;
+  end(why: string): void;
+  state: DaemonState;
+  held: HeldFiles;
+  handover: Handover;
+  journal: Journal;
+  log: LogCallback;
+}
+
+/** Does what a daemon is asked to over its control socket. */
+export class ControlAnswers {
+  readonly #daemon: ControlledDaemon;
+
+  constructor(daemon: ControlledDaemon) {
+    this.#daemon = daemon;
+  }
+
+  /** The answer to a request; `closed` resolves when the caller has gone. */
+  async answer(request: ControlRequest, argument: unknown, closed: Promise<void>): Promise<unknown> {
+    const { state, held, handover, journal, bridge, status, end } = this.#daemon;
+    if (request === 'confirm') return this.#confirm(argument as NamedTarget);
+    if (request === 'holds' && !(await bridge()?.holds(argument as SocketIdentity))) return undefined;
+    held.checkPid();
+    switch (request) {
+      case 'check':
+        return this.#check(argument as CheckRequest);
+      case 'handover': {
+        const inPlace = await handover.begin(closed);
+        return { ...status(), inPlace };
+      }
+      case 'retire':
+        void handover.retire(argument as RetireRequest, closed);
+        break;
+      case 'sync':
+        return { ...status(), sync: await this.#sync() };
+      case 'idle':
+        await journal.untilIdle();
+        break;
+      case 'pause':
+        this.#sayPause();
+        break;
+      case 'stop':
+        setImmediate(() => end('it was asked to'));
+        break;
+      case 'ready':
+        if (state.name !== 'ready') await state.untilReady();
+        break;
+      default:
+    }
+    return status();
+  }
+
+  /** The status of a bridge to a target that a person named; checked, if they want nothing else of it. */
+  async #confirm(named: NamedTarget): Promise<DaemonStatus | undefined> {
+    const { held, target, options, bridge, renew } = this.#daemon;
+    if (!(await mayBeNamed(named, this.#daemon.status))) return undefined;
+    const isNews = optionChanges(options(), mergedOptions(options(), named.options)).length > 0;
+    const [isThisOne, status] = await Promise.all([
+      isNamed(named, target),
+      isNews ? this.#daemon.status() : this.#check({ mend: false }),
+    ]);
+    if (!isThisOne) return undefined;
+    if (!isNews) renew(named.options.until);
+    held.checkPid();
+    if (isNews || (status.state !== 'broken' && !bridge()?.isIncomplete)) return status;
+    return this.#check({ mend: true, takeover: named.options.takeover });
+  }
+
+  /** Looks at every socket in the target as a client there would, and mends what it finds if it is told to. */
+  async #check({ mend, takeover = false, until }: CheckRequest): Promise<DaemonStatus> {
+    const { state, log } = this.#daemon;
+    this.#daemon.renew(until);
+    const bridge = this.#daemon.bridge();
+    const status = this.#daemon.status(); // without the check's own session
+    if (state.name !== 'ready' || !bridge) return status;
+    const { problems, mended } = await bridge.check(mend ? { takeover, log } : undefined);
+    state.problems = problems;
+    const { state: name, sockets, warnings } = this.#daemon.status();
+    return { ...status, state: name, sockets, warnings, problems: [...problems], mended };
+  }
+
+  #sayPause(): void {
+    const pause = currentPause();
+    this.#daemon.log(pause ? `paused: no key is used ${pausedUntil(pause)}` : 'resumed', 'info');
+  }
+
+  async #sync(): Promise<SyncAnswer> {
+    try {
+      const bridge = this.#daemon.bridge();
+      if (!bridge) throw notAttached(this.#daemon.target());
+      return { synced: await bridge.syncKeys() };
+    } catch (error) {
+      return { error: toBridgeError(error, "can't synchronise public keys").toJSON() };
+    }
+  }
+}
+
+function notAttached(target: Target): BridgeError {
+  return new BridgeError('TARGET_NOT_RUNNING', {
+    what: `${target.name} can't be given public keys`,
+    why: 'the bridge waits for it to come back',
+    fix: 'Try again when it runs; a bridge that attaches again brings the keys by itself.',
+  });
+}

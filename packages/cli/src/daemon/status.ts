@@ -1,0 +1,63 @@
+import type { Journal } from '../bridge/journal.ts';
+import type { BridgeOptions } from '../bridge-options.ts';
+import { bridgeKey, type Target } from '../targets/target.ts';
+import type { Attachment } from './attachment.ts';
+import type { DaemonStatus } from './control.ts';
+import type { DaemonState } from './daemon-state.ts';
+import type { Lifetime } from './lifetime.ts';
+import type { LogFile } from './log-file.ts';
+import { currentPause, pausedUntil } from './pause.ts';
+
+/** What a daemon's status is made from. */
+export interface StatusSources {
+  target: Target;
+  options: BridgeOptions;
+  state: DaemonState;
+  attachment: Attachment;
+  lifetime: Lifetime;
+  journal: Journal;
+  log: LogFile;
+}
+
+/** What a daemon tells of itself. */
+export function daemonStatus(sources: StatusSources): DaemonStatus {
+  const { target, options, state, attachment, lifetime, journal, log } = sources;
+  const info = attachment.bridge?.info;
+  // What the sockets' keepers know now, and what the last check found beside that.
+  const problems = [...new Set([...(attachment.bridge?.problems ?? []), ...state.problems])];
+  const pause = currentPause();
+  return {
+    key: bridgeKey(target),
+    target: target.name,
+    user: target.user,
+    id: target.id,
+    pid: process.pid,
+    started: state.started.toISOString(),
+    uptimeSeconds: state.uptimeSeconds,
+    ...state.shown(problems),
+    ...(target.place === undefined ? {} : { place: target.place }),
+    ...(target.where === undefined ? {} : { where: target.where }),
+    followsName: target.byName ?? false,
+    problems,
+    mended: [],
+    nextAttempt: state.nextAttempt?.toISOString() ?? null,
+    endsAt: lifetime.endsAt?.toISOString() ?? null,
+    paused: pause ? { until: pause.until ?? null } : null,
+    runtime: info?.runtime ?? '',
+    sockets: [...(info?.sockets ?? [])],
+    warnings: [
+      ...(pause ? [`bridges are paused ${pausedUntil(pause)}: go on with \`gpg-bridge resume\``] : []),
+      ...attachment.agentWarnings,
+      ...(info?.warnings ?? []),
+    ],
+    notes: [...(info?.notes ?? [])],
+    ...(target.shell ? { shell: target.shell } : {}),
+    options,
+    offers: attachment.keys.offers,
+    missing: [...attachment.missing],
+    ...attachment.totals,
+    waiting: journal.waiting() ?? null,
+    lastOperation: journal.lastOperation ?? null,
+    lastError: state.lastError ?? log.problem ?? null,
+  };
+}
