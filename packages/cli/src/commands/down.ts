@@ -1,5 +1,6 @@
 import { printableValue } from '@gpg-bridge/core/text/escape';
-import { Manager, type StopResult } from '../manager/manager.ts';
+import { Manager } from '../manager/manager.ts';
+import type { StopResult } from '../manager/stop-daemon.ts';
 import { likeName, namedBridge, otherUsers } from './bridge-operand.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';

@@ -1,0 +1,203 @@
+import { BridgeError } from '@gpg-bridge/core/errors';
+import {
+  type BridgeOptions,
+  checkOptions,
+  mergedOptions,
+  optionChanges,
+  withDeadline,
+  withHostAgents,
+} from '../bridge-options.ts';
+import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
+import { askDaemon, type CheckRequest, type DaemonStatus } from '../daemon/control.ts';
+import type { Predecessor } from '../daemon/handover.ts';
+import { type BridgeFiles, ensureStateDirectory } from '../daemon/state-dir.ts';
+import { resolveTarget } from '../targets/resolve.ts';
+import { bridgeKey, type Target } from '../targets/target.ts';
+import { infoOf, workingInfo } from './bridge-info.ts';
+import { confirmBridge } from './confirm-bridge.ts';
+import { isUsable } from './is-usable.ts';
+import type { RunningBridges } from './running-bridges.ts';
+import { removeLeftovers, stopDaemon } from './stop-daemon.ts';
+import type { BridgeInfo, EnsureOptions } from './types.ts';
+
+/** How bridges are started, and who is told about it; everything has a default. */
+export interface StartOptions {
+  /** The gpg-bridge program that daemons run, where the manager is used by another one. */
+  program?: string;
+  /** Told what is going on, for a person who waits. */
+  progress?: (text: string) => void;
+  /** Told what a person has to know before it goes on. */
+  notice?: (text: string) => void;
+  /** Gives up on a bridge that is being started. */
+  signal?: AbortSignal;
+  /** Whether the log of a bridge that is started tells every session. */
+  verbose?: boolean;
+}
+
+/** As long as a daemon itself waits for a slow target. */
+const READY_TIMEOUT_MS = 60_000;
+/** More than a check takes whose agents do not answer. */
+const CHECK_TIMEOUT_MS = 20_000;
+/** A little more than it takes to count as waiting for a person. */
+const NOTICE_AFTER_MS = 1_500;
+
+/** Has a bridge run as a person wants it: one that runs already, one in the place of that, or a new one. */
+export class BridgeStarter {
+  readonly #running: RunningBridges;
+  readonly #program: string | undefined;
+  readonly #progress: (text: string) => void;
+  readonly #notice: (text: string) => void;
+  readonly #signal: AbortSignal | undefined;
+  readonly #verbose: boolean;
+
+  constructor(running: RunningBridges, options: StartOptions) {
+    this.#running = running;
+    this.#program = options.program;
+    this.#progress = options.progress ?? (() => {});
+    this.#notice = options.notice ?? (() => {});
+    this.#signal = options.signal;
+    this.#verbose = options.verbose ?? false;
+  }
+
+  /** Makes sure that a bridge with these options runs; returns when it works. */
+  async ensure(spec: string | undefined, { now, keep, ...said }: EnsureOptions): Promise<BridgeInfo> {
+    checkOptions(said);
+    const given = withDeadline(withHostAgents(said, process.env));
+    const serves = async (status: DaemonStatus) =>
+      keep ? status.state !== 'ending' : isUsable(status, given);
+    const confirmed = keep ? undefined : await confirmBridge(this.#running, spec, given);
+    if (confirmed) return workingInfo(confirmed);
+    const target = await resolveTarget(spec, given);
+    await target.check();
+    const files = this.#running.files(bridgeKey(target));
+    let running = await this.#running.findFollowing(target);
+    if (running && (await serves(running))) return this.#reuse(target, running, given);
+    ensureStateDirectory(this.#running.directory);
+    const lock = await untilClaimed(files.lock);
+    try {
+      // Somebody else may have started it while we waited.
+      running = await this.#running.findFollowing(target);
+      if (running && (await serves(running))) return await this.#reuse(target, running, given);
+      if (running && running.state !== 'ending') {
+        return await this.#replace(target, running, mergedOptions(running.options, given), now ?? false);
+      }
+      if (running) await stopDaemon(this.#running.files(running.key));
+      this.#progress(`connecting to ${target.name}`);
+      removeLeftovers(files);
+      return infoOf(await this.#spawn(target, files, given), 'new');
+    } finally {
+      lock.release();
+    }
+  }
+
+  async #spawn(
+    target: Target,
+    files: BridgeFiles,
+    options: BridgeOptions,
+    predecessor?: Predecessor,
+  ): Promise<DaemonStatus> {
+    // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
+    const { spawnDaemon } = await import('./spawn-daemon.ts');
+    return spawnDaemon(target, files, options, {
+      program: this.#program,
+      signal: this.#signal,
+      verbose: this.#verbose,
+      predecessor,
+    });
+  }
+
+  /** Has a bridge that runs checked and mended, once it is ready. */
+  async #reuse(
+    target: Target,
+    running: DaemonStatus,
+    { takeover, until }: BridgeOptions,
+  ): Promise<BridgeInfo> {
+    const files = this.#running.files(running.key);
+    if (running.state !== 'ready' && running.state !== 'broken') {
+      this.#progress(`waiting for the bridge to ${target.name}`);
+      // One that turns to another container of its name lets go of its first control socket, and takes the target's.
+      const there = this.#running.files(bridgeKey(target));
+      const status =
+        (await askDaemon(files.control, 'ready', READY_TIMEOUT_MS)) ??
+        (await askDaemon(there.control, 'ready', READY_TIMEOUT_MS));
+      if (status) return infoOf(status, 'running');
+    }
+    const check: CheckRequest = { mend: true, takeover, until };
+    const checked = await askDaemon(files.control, 'check', CHECK_TIMEOUT_MS, check);
+    if (checked) return workingInfo(checked);
+    throw new BridgeError('DAEMON_FAILED', {
+      what: `the bridge to ${target.name} ended`,
+      why: running.lastError ?? 'it went away while it was being waited for',
+      fix: `Try again, or see ${files.log} for what happened.`,
+    });
+  }
+
+  /**
+   * Gives a bridge that runs other options: a new one is started beside it and takes its sockets when it works. If
+   * that fails, the old one keeps or takes back what it had.
+   */
+  async #replace(
+    target: Target,
+    running: DaemonStatus,
+    options: BridgeOptions,
+    now: boolean,
+  ): Promise<BridgeInfo> {
+    checkOptions(options);
+    const changes = optionChanges(running.options, options);
+    const files = this.#running.files(running.key);
+    const itsFiles = this.#running.files(bridgeKey(target));
+    const isThere = running.key === bridgeKey(target);
+    if (now) await this.#noticeWaiting(files, target, 'is cut off');
+    else await this.#untilIdle(files, target);
+    this.#progress(`changing the bridge to ${target.name}`);
+    let release = () => {};
+    const until = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    try {
+      const status = await askDaemon(files.control, 'handover', undefined, undefined, { until });
+      // One in another pod of the deployment, or in another home, has no socket where the new one makes its own.
+      const isInTheWay = isThere && running.options.home === options.home;
+      const sockets = (isInTheWay ? (status?.inPlace ?? []) : []) as Predecessor['sockets'];
+      const predecessor = status && { sockets, now, ...(isThere ? {} : { control: files.control }) };
+      if (!status) await stopDaemon(files); // one of an older version, which can't be succeeded
+      const started = await this.#spawn(target, itsFiles, options, predecessor);
+      // With the same options it was replaced because of an agent that it did not have.
+      const mended = changes.length > 0 ? [] : ["the host's ssh-agent was missing, and is bridged now"];
+      return infoOf({ ...started, mended }, 'changed', changes);
+    } finally {
+      release();
+    }
+  }
+
+  /** Waits until nobody is cut off by the end of a bridge, and says for whom. */
+  async #untilIdle(files: BridgeFiles, target: Target): Promise<void> {
+    const say = () => this.#noticeWaiting(files, target, 'would be cut off: answer it, or use --now');
+    await say();
+    // What has just begun counts as waiting for a person after a moment.
+    const later = setTimeout(() => void say().catch(() => {}), NOTICE_AFTER_MS);
+    try {
+      await askDaemon(files.control, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: this.#signal });
+    } finally {
+      clearTimeout(later);
+    }
+  }
+
+  /** Says which operation in a target waits for a person, and what comes of that. */
+  async #noticeWaiting(files: BridgeFiles, target: Target, consequence: string): Promise<void> {
+    const waiting = (await askDaemon(files.control, 'status'))?.waiting;
+    if (!waiting) return;
+    const key = waiting.key ? ` with key ${waiting.key}` : '';
+    const since = `has waited for a person for ${waiting.sinceSeconds} s`;
+    this.#notice(`${waiting.command}${key} in ${target.name} ${since} and ${consequence}`);
+  }
+}
+
+/** Waits until no other process is starting this bridge, and keeps others from it until released. */
+async function untilClaimed(path: string): Promise<Claim> {
+  for (;;) {
+    const held = await claim(path);
+    if (held) return held;
+    await untilReleased(path);
+  }
+}

@@ -1,0 +1,31 @@
+import { connect } from 'node:net';
+import { type BridgeOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
+import type { DaemonStatus } from '../daemon/control.ts';
+
+/** Whether a daemon's bridge is not about to end, is what is wanted, and lacks no agent that could be had. */
+export async function isUsable(running: DaemonStatus, given: BridgeOptions): Promise<boolean> {
+  if (running.state === 'ending') return false;
+  const wanted = mergedOptions(running.options, given);
+  return optionChanges(running.options, wanted).length === 0 && !(await couldHaveSsh(running, wanted));
+}
+
+/** Whether the ssh-agent that a bridge did not find when it attached is there by now. */
+async function couldHaveSsh(
+  { state, missing }: DaemonStatus,
+  { sshAuthSock }: BridgeOptions,
+): Promise<boolean> {
+  const isUp = state === 'ready' || state === 'broken';
+  if (!isUp || !missing.includes('ssh-agent') || sshAuthSock === undefined) return false;
+  return isListening(sshAuthSock);
+}
+
+function isListening(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path, () => settle(true));
+    socket.on('error', () => settle(false));
+    const settle = (listens: boolean) => {
+      socket.destroy();
+      resolve(listens);
+    };
+  });
+}

@@ -1,0 +1,39 @@
+import { existsSync, rmSync } from 'node:fs';
+import { removeIfDead } from '../daemon/claim.ts';
+import { askDaemon } from '../daemon/control.ts';
+import type { BridgeFiles } from '../daemon/state-dir.ts';
+
+/** What became of a bridge: it was ended, it had been killed and what it left was cleared, or there was none. */
+export type StopResult = 'ended' | 'cleared' | 'none';
+
+/** More than the three seconds that a daemon gives its target to remove the sockets. */
+const STOP_TIMEOUT_MS = 15_000;
+
+/** Asks a daemon to end and waits for it; if nobody answers, what it may have left is cleared. */
+export async function stopDaemon(files: BridgeFiles): Promise<StopResult> {
+  if (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) return 'ended';
+  const isLeft = existsSync(files.pid) || existsSync(files.control);
+  await removeIfDead(files.lock);
+  // Another process may be starting this bridge just now, and holds the control socket then.
+  if (!(await removeIfDead(files.control)) && existsSync(files.control)) return 'none';
+  removeLeftovers(files);
+  return isLeft ? 'cleared' : 'none';
+}
+
+/** The same, but one that does not answer is killed if its process is proven to be this bridge's. */
+export async function forceDaemon(files: BridgeFiles): Promise<StopResult> {
+  try {
+    return await stopDaemon(files);
+  } catch (error) {
+    const { killDaemon } = await import('../daemon/daemon-process.ts');
+    if (!(await killDaemon(files))) throw error;
+    await removeIfDead(files.control);
+    removeLeftovers(files);
+    return 'ended';
+  }
+}
+
+/** Removes the PID file of a daemon that was killed. No process is signalled: the PID may be another's by now. */
+export function removeLeftovers(files: BridgeFiles): void {
+  rmSync(files.pid, { force: true });
+}
