@@ -1,7 +1,12 @@
 import { defineConfig } from 'vitest/config';
 
 /** Whole matrices of what can go wrong: they need no more than `unit`, but time. */
-const FAULTS = ['test/integration/faults/**/*.test.ts', 'test/integration/dead-line.test.ts'];
+const FAULTS = [
+  'test/integration/faults/**/*.test.ts',
+  'test/integration/dead-line.test.ts',
+  'test/integration/cli-hostile-engine.test.ts',
+  'packages/socket-server/test/conformance.emulated.test.ts',
+];
 
 // `unit` and `faults` need Node, git, gpg and openssh-client alone; `system` adds engines and sshd, `vscode` VS Code,
 // `windows` Wine.

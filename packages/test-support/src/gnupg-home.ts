@@ -21,7 +21,13 @@ export class GnupgHome {
     const dir = join(root, 'h');
     await mkdir(dir, { mode: 0o700 });
     if (agentConf) await writeFile(join(dir, 'gpg-agent.conf'), agentConf);
-    const { SSH_AUTH_SOCK: _ssh, GPG_AGENT_INFO: _info, ...inherited } = process.env;
+    // Certificates that every Node reads at its start, where a machine has such a setting, would triple that.
+    const {
+      SSH_AUTH_SOCK: _ssh,
+      GPG_AGENT_INFO: _info,
+      NODE_EXTRA_CA_CERTS: _ca,
+      ...inherited
+    } = process.env;
     const env = { ...inherited, GNUPGHOME: dir, HOME: root, LC_ALL: 'C', GIT_CONFIG_NOSYSTEM: '1' };
     return new GnupgHome(dir, env);
   }
