@@ -96,14 +96,20 @@ export class Workbench {
     return `${this.support.SSH_HOST}-${number}`;
   }
 
-  /** A machine behind an sshd and a relay that can hold every byte: its name for `ssh`, its home and environment. */
-  farMachine(purpose) {
+  /**
+   * A machine behind an sshd, and unless it is near, a relay that can hold every byte: its name for `ssh`, its home and
+   * environment. A relay that holds nothing is not nothing: its own acknowledgements slow `ssh -R` down.
+   */
+  farMachine(purpose, { isNear = false } = {}) {
     return this.#memo(`far machine ${purpose}`, async () => {
       const server = await this.#owned(`sshd ${purpose}`, () => this.support.SshServer.start());
-      const relay = await this.#owned(`relay ${purpose}`, () => DelayingRelay.to(server.port));
+      const relay = isNear
+        ? undefined
+        : await this.#owned(`relay ${purpose}`, () => DelayingRelay.to(server.port));
       const name = `far-${purpose}`;
       const own = await readFile(server.configPath, 'utf8');
-      const config = own.replace(/^Host .*$/m, `Host ${name}`).replace(/^Port .*$/m, `Port ${relay.port}`);
+      const port = relay?.port ?? server.port;
+      const config = own.replace(/^Host .*$/m, `Host ${name}`).replace(/^Port .*$/m, `Port ${port}`);
       await appendFile(join(await this.binDirectory(), 'ssh_config'), config);
       const env = { ...process.env, HOME: server.home, GNUPGHOME: join(server.home, '.gnupg') };
       return { name, relay, home: server.home, env };

@@ -47,17 +47,17 @@ export const distance = {
 
   async run(bench, scale, say) {
     const host = await bench.realHost();
-    const open = [];
-    try {
-      for (const way of WAYS) {
-        const far = await bench.farMachine(way.id);
-        const { stop, env = far.env } = await way.open(bench, host, far);
-        open.push({ way, far: { ...far, env }, stop });
-        await prepare(bench, host, { ...far, env });
-      }
-      const rows = {};
-      for (const delay of DELAYS) {
-        for (const { far } of open) far.relay.delayMs = delay;
+    const rows = {};
+    for (const delay of DELAYS) {
+      const open = [];
+      try {
+        for (const way of WAYS) {
+          const far = await bench.farMachine(`${way.id}-${delay}`, { isNear: delay === 0 });
+          const { stop, env = far.env } = await way.open(bench, host, far);
+          open.push({ way, far: { ...far, env }, stop });
+          await prepare(bench, host, { ...far, env });
+        }
+        for (const { far } of open) if (far.relay) far.relay.delayMs = delay;
         const cases = WORK.flatMap((work) => open.map(({ way, far }) => ({ work, way, far })));
         const run = ({ work, far }) =>
           bench.client(['time', scale.farRuns, '--', 'env', '-C', far.home, ...work.words], far.env);
@@ -67,18 +67,19 @@ export const distance = {
           rows[`${delay} ${work.id}`] ??= { delay, label: work.label };
           rows[`${delay} ${work.id}`][way.id] = summary(samples);
         }
+      } finally {
+        for (const { far } of open) if (far.relay) far.relay.delayMs = 0;
+        for (const { stop } of open) await stop();
       }
-      return { rows };
-    } finally {
-      for (const { far } of open) far.relay.delayMs = 0;
-      for (const { stop } of open) await stop();
     }
+    return { rows };
   },
 
   render({ rows }) {
     return [
       'Wall time in milliseconds on a machine behind a real sshd and a relay that holds every byte, in each direction,',
-      'for as long as the first column says. Perl server; the same host key and the same gpg everywhere.',
+      'for as long as the first column says; at 0 ms there is no relay. Perl server; the same host key and the same gpg',
+      'everywhere.',
       '',
       table(
         ['each way', 'what', ...WAYS.map(({ label }) => label), '`ssh:` : `ssh -R`', '`ssh:` : `--no-ahead`'],
