@@ -15,11 +15,13 @@ import { serverStart } from './parts/server-start.mjs';
 import { sessions } from './parts/sessions.mjs';
 import { slowCommands } from './parts/slow-commands.mjs';
 import { throughput } from './parts/throughput.mjs';
+import { windowsHost } from './parts/windows-host.mjs';
 
 /** What is measured, in order. Each part gives data, and knows how to show it. */
 export const PARTS = [
   gitCommit,
   distance,
+  windowsHost,
   login,
   slowCommands,
   roundTrips,

@@ -23,6 +23,13 @@ const COMMITS = [
     ],
   },
   {
+    title: 'In a container, from a Windows host',
+    bars: [
+      { label: 'every answer crosses', at: (r) => r['windows-host']?.rows?.empty?.['no-ahead'] },
+      { label: 'GPG Bridge', ours: true, at: (r) => r['windows-host']?.rows?.empty?.ahead },
+    ],
+  },
+  {
     title: 'On a machine 50 ms away',
     bars: [
       { label: 'ssh -R', at: (r) => r.distance?.rows?.['25 commit']?.['ssh-R'] },

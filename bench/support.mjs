@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
@@ -12,6 +13,7 @@ const SHARED = `
   export { DockerEngine } from './packages/test-support/src/engine/docker.ts';
   export { CodeServer, installVsCode, VSCODE_RELEASES } from './packages/test-support/src/code-server.ts';
   export { SERVER_CONFIG } from './packages/socket-server/src/launch/config.ts';
+  export { WindowsPerson } from './packages/test-support/src/windows/person.ts';
   export { run, runOk } from './packages/test-support/src/process.ts';
   export { launcherCommand, serverPayload, parseLauncherLine } from './packages/socket-server/src/launch/launch.ts';
 `;
@@ -27,6 +29,20 @@ const WITHOUT_VITEST = {
   },
 };
 
+/** What lies beside a source is found from there, and not from beside the bundle. */
+const OWN_URLS = {
+  name: 'own-urls',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/test-support\/src\/.*\.ts$/ }, async ({ path }) => ({
+      contents: (await readFile(path, 'utf8')).replaceAll(
+        'import.meta.url',
+        JSON.stringify(pathToFileURL(path).href),
+      ),
+      loader: 'ts',
+    }));
+  },
+};
+
 /** Builds TypeScript into one module below `directory` and returns its path. */
 export async function bundle(directory, name, source) {
   const outfile = join(directory, `${name}.mjs`);
@@ -37,7 +53,7 @@ export async function bundle(directory, name, source) {
     target: 'node20',
     format: 'esm',
     logLevel: 'warning',
-    plugins: [WITHOUT_VITEST],
+    plugins: [WITHOUT_VITEST, OWN_URLS],
     outfile,
   });
   return outfile;
