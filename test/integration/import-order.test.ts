@@ -64,10 +64,19 @@ const RULES: Readonly<Record<string, PackageRule>> = {
   'vscode-request': {
     packages: ['core', 'vscode-shared'],
     parts: [
-      ['heartbeat', 'host', 'owner-socket', 'remote-state', 'walkthrough'],
+      ['heartbeat', 'host', 'owner-socket', 'remote-state', 'retry', 'walkthrough'],
       ['key-sync', 'ownership'],
       ['status'],
-      ['cures', 'error-board', 'other-forward', 'remote-report', 'sharing-notice', 'status-item'],
+      [
+        'cures',
+        'error-board',
+        'other-forward',
+        'remote-report',
+        'sharing-notice',
+        'situation',
+        'status-item',
+      ],
+      ['socket-share'],
       ['menu', 'remote-bridge', 'test-signing'],
       ['wiring'],
       ['extension'],
