@@ -11,7 +11,7 @@ import { type CheckReport, type MendOptions, SILENT } from './check-sockets.ts';
 import { askHost, type ServedTarget, serveTarget } from './serve-target.ts';
 import { type StartedServer, startServer } from './start-server.ts';
 import { inItsWords } from './target-failure.ts';
-import type { BridgeInfo } from './target-sockets.ts';
+import type { MadeInTarget } from './target-sockets.ts';
 
 /** How long the server in the target may take to remove its sockets. */
 const STOP_TIMEOUT_MS = 3_000;
@@ -46,7 +46,7 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
   }
 
   /** What it made in its target. */
-  get info(): BridgeInfo {
+  get info(): MadeInTarget {
     return this.#served.sockets.info;
   }
 

@@ -9,7 +9,7 @@ import { type CheckReport, checkSockets, type MendOptions } from './check-socket
 import type { GitSetup } from './git-setup.ts';
 
 /** What a bridge made in its target. */
-export interface BridgeInfo {
+export interface MadeInTarget {
   runtime: string;
   sockets: { type: SocketType; path: string }[];
   /** What did not work, in words for a person. */
@@ -38,7 +38,7 @@ export class TargetSockets {
   readonly #kept: KeptPath[];
   /** Sockets that could not be made. */
   #missing: SocketType[];
-  #info: BridgeInfo;
+  #info: MadeInTarget;
   /** What holds as long as the sockets do, beside what could not be made. */
   readonly #ownWarnings: string[];
   readonly #failures: string[];
@@ -60,7 +60,7 @@ export class TargetSockets {
   }
 
   /** What a person is told of them. */
-  get info(): BridgeInfo {
+  get info(): MadeInTarget {
     return this.#info;
   }
 
@@ -141,7 +141,7 @@ function told(failures: readonly BridgeError[]): string[] {
 }
 
 /** Always in the same order, whichever was made first. */
-function shownSockets(kept: readonly KeptPath[]): BridgeInfo['sockets'] {
+function shownSockets(kept: readonly KeptPath[]): MadeInTarget['sockets'] {
   return SOCKET_TYPES.flatMap((wanted) =>
     kept.filter(({ type }) => type === wanted).map(({ type, path }) => ({ type, path: printable(path) })),
   );
