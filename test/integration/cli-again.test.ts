@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { childrenOf, Person, processesWith } from '@gpg-bridge/test-support/cli';
+import { Person, processesWith, serverOf } from '@gpg-bridge/test-support/cli';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { run, runOk, stopProcess } from '@gpg-bridge/test-support/process';
@@ -102,14 +102,14 @@ describe('up of a bridge that runs', () => {
     const target = await person.localHome();
     const name = `local:${target.dir}`;
     const { pid } = await person.json<Up>('up', name, '--runtime=perl');
-    const [server] = await childrenOf(pid);
-    await stopProcess(server!);
+    const server = await serverOf(pid);
+    await stopProcess(server);
     expect(await person.json('status')).toMatchObject([
       { pid, state: 'broken', problems: [expect.stringContaining('the target does not answer')] },
     ]);
     const up = await person.run(['up', name]);
     expect(up).toMatchObject({ status: 1, stderr: expect.stringContaining('the target does not answer') });
-    process.kill(server!, 'SIGCONT');
+    process.kill(server, 'SIGCONT');
     expect(await person.json('up', name)).toMatchObject({ pid, result: 'running', mended: [] });
     expect((await person.run(['status', name])).status).toBe(0);
   });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { link, readdir, readFile, stat, unlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { childrenOf, Person, processesWith, untilGone } from '@gpg-bridge/test-support/cli';
+import { Person, processesWith, serverOf, untilGone } from '@gpg-bridge/test-support/cli';
 import { stopProcess } from '@gpg-bridge/test-support/process';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
@@ -194,8 +194,8 @@ describe('daemons', () => {
     const target = await person.localHome();
     const first = await person.json<Up>('up', `local:${target.dir}`, '--runtime=perl');
     const pidFile = await person.file('.pid');
-    const [server] = await childrenOf(first.pid);
-    process.kill(server!, 'SIGKILL');
+    const server = await serverOf(first.pid);
+    process.kill(server, 'SIGKILL');
     await untilGone(pidFile);
     expect(await person.json('status')).toEqual([]);
     expect(await person.ok('log', `local:${target.dir}`)).toContain('the bridge is over');
@@ -210,8 +210,8 @@ describe('daemons', () => {
     const { pid } = await person.json<Up>('up', `local:${target.dir}`, '--restart', '--runtime=perl');
     const log = person.start(['log', `local:${target.dir}`, '-f']);
     await log.printed(/bridged local:/);
-    const [server] = await childrenOf(pid);
-    process.kill(server!, 'SIGKILL');
+    const server = await serverOf(pid);
+    process.kill(server, 'SIGKILL');
     await log.printed(/waiting for local:\S+ to come back.*bridged local:/s);
     expect(await person.json('status')).toMatchObject([{ pid }]);
     await target.gpgOk(['--clear-sign'], { input: 'x' });
@@ -230,8 +230,8 @@ describe('daemons', () => {
       [4, 4],
     ]) {
       await log.printed((printed) => printed.split(`bridged ${name}`).length > times!);
-      const [server] = await childrenOf(pid);
-      process.kill(server!, 'SIGKILL');
+      const server = await serverOf(pid);
+      process.kill(server, 'SIGKILL');
       await log.printed(new RegExp(`the next attempt to attach is in ${seconds} s`));
     }
     const status = await person.run(['status', name]);

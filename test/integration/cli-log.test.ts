@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
-import { childrenOf, Person } from '@gpg-bridge/test-support/cli';
+import { Person, serverOf } from '@gpg-bridge/test-support/cli';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { runOk } from '@gpg-bridge/test-support/process';
@@ -171,8 +171,8 @@ describe('what was wrong', () => {
     await script(fails);
     const log = person.start(['log', 'ssh:box', '-f']);
     await log.printed(/bridged ssh:box/);
-    const [server] = await childrenOf(pid);
-    process.kill(server!, 'SIGKILL');
+    const server = await serverOf(pid);
+    process.kill(server, 'SIGKILL');
     await log.printed(
       /can't run a command in ssh:box: kex_exchange_identification: .*; Connection reset by 10\.0\.0\.1/,
     );

@@ -1,6 +1,6 @@
 import net from 'node:net';
 import { join } from 'node:path';
-import { childrenOf, Person } from '@gpg-bridge/test-support/cli';
+import { Person, serverOf } from '@gpg-bridge/test-support/cli';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { untilEnded } from '@gpg-bridge/test-support/process';
 import { requireRuntime } from '@gpg-bridge/test-support/requirements';
@@ -42,14 +42,14 @@ describe.each(['perl', 'python', 'node', 'native'] as const)('a server on %s tha
       const name = `local:${target.dir}`;
       const path = join(target.dir, 'S.gpg-agent');
       const { pid } = await person.json<{ pid: number }>('up', name, '--restart', `--runtime=${runtime}`);
-      const [server] = await childrenOf(pid);
+      const server = await serverOf(pid);
       const asked = Array.from({ length: CLIENTS }, () => ask(path));
       await Promise.race(asked);
-      process.kill(server!, 'SIGTERM');
+      process.kill(server, 'SIGTERM');
       const told = (await Promise.all(asked)).filter((text) => text !== undefined);
       expect(told.filter((text) => !ANSWER.test(text) && !REFUSED.test(text))).toEqual([]);
       expect(told.length).toBeGreaterThan(0);
-      await untilEnded(server!);
+      await untilEnded(server);
       await expect.poll(() => ask(path), PATIENT).toMatch(ANSWER);
     });
   });

@@ -4,6 +4,7 @@ import { existsSync, watch } from 'node:fs';
 import { copyFile, readdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import { GnupgHome } from './gnupg-home.ts';
@@ -179,6 +180,20 @@ export async function untilGone(path: string): Promise<void> {
 /** The processes that a process started. */
 export async function childrenOf(pid: number): Promise<number[]> {
   return (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).split(' ').filter(Boolean).map(Number);
+}
+
+/** What a daemon runs beside its server, now and then; `node` is what any child is called before it is its program. */
+const NOT_A_SERVER: ReadonlySet<string> = new Set(['node', 'gpg', 'gpgconf', 'gpg-connect-age', '']);
+
+/** The socket server of a `local:` bridge, by the process of its daemon. */
+export async function serverOf(pid: number): Promise<number> {
+  for (;;) {
+    for (const child of await childrenOf(pid)) {
+      const name = await readFile(`/proc/${child}/comm`, 'latin1').catch(() => '');
+      if (!NOT_A_SERVER.has(name.trim())) return child;
+    }
+    await delay(10); // nothing tells when a process has another name
+  }
 }
 
 /** Processes whose environment has this in it: whatever a test started, and what came of that. */
