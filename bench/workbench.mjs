@@ -107,7 +107,7 @@ export class Workbench {
 
   /**
    * A machine behind an sshd, and unless it is near, a relay that can hold every byte: its name for `ssh`, its home and
-   * environment. A relay that holds nothing is not nothing: its own acknowledgements slow `ssh -R` down.
+   * environment.
    */
   farMachine(purpose, { isNear = false } = {}) {
     return this.#memo(`far machine ${purpose}`, async () => {

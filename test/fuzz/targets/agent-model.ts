@@ -10,6 +10,8 @@ const GRIP = /^[0-9a-f]{40}(?![0-9a-f])/i;
 export interface AgentChoices {
   /** The answer to a command; `inquire` asks for data first. */
   answer(command: string): 'OK' | 'ERR' | 'inquire' | 'data';
+  /** Whether a command may come before the answer to the one before it was taken. */
+  mayOverlap(command: string): boolean;
   /** Told of every command that it carries out, with the key that is chosen then. */
   carriedOut(command: string, key: string | undefined): void;
 }
@@ -81,7 +83,8 @@ export class AgentModel {
     }
     const [, word = '', argument = ''] = /^([^ \t\0]*)[ \t]*([^\0]*)/s.exec(text) ?? [];
     const command = word.toUpperCase();
-    must(this.#said.length === 0, `the agent was given ${command} before its last answer was taken`);
+    const isInTurn = this.#said.length === 0 || this.#choices.mayOverlap(command);
+    must(isInTurn, `the agent was given ${command} before its last answer was taken`);
     this.#choices.carriedOut(command, this.#key);
     const chosen = this.#choices.answer(command);
     const answer = CHOOSES.has(command) && !GRIP.test(argument) ? 'ERR' : chosen;

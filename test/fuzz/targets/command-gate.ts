@@ -32,6 +32,8 @@ function session(input: Buffer): void {
       if (/^(?:PKDECRYPT|SETHASH)$/.test(command) && choice % 2 === 0) return 'inquire';
       return choice % 5 === 0 ? 'ERR' : choice % 3 === 0 ? 'data' : 'OK';
     },
+    // Told lines go to the agent together, and so does what is asked along; a use never does.
+    mayOverlap: (command) => isAhead && !USES.has(command),
     carriedOut(command, key) {
       must(command !== GET_PASSPHRASE, 'a passphrase was asked for');
       must(!(command === 'PKDECRYPT' && grant.decrypt === false), 'it decrypts and may not');
@@ -64,7 +66,8 @@ function session(input: Buffer): void {
   const ahead = isAhead ? aheadSession(rules, out, () => told.splice(0)) : undefined;
   const gate = ahead?.gate ?? new CommandGate(rules, out, { now: () => 0 });
   const session = ahead ?? gate;
-  const isFine = mayFail(['LINE_TOO_LONG'], () => {
+  // An inquiry in answer to one of several lines ends the session.
+  const isFine = mayFail(isAhead ? ['LINE_TOO_LONG', 'BAD_RESPONSE'] : ['LINE_TOO_LONG'], () => {
     for (let at = 1; at < input.length; steps++) {
       const step = input[at]!;
       at += 1;
