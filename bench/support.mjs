@@ -13,6 +13,7 @@ const SHARED = `
   export { DockerEngine } from './packages/test-support/src/engine/docker.ts';
   export { CodeServer, installVsCode, VSCODE_RELEASES } from './packages/test-support/src/code-server.ts';
   export { SERVER_CONFIG } from './packages/socket-server/src/launch/config.ts';
+  export { hasWindows } from './packages/test-support/src/windows/programs.ts';
   export { WindowsPerson } from './packages/test-support/src/windows/person.ts';
   export { run, runOk } from './packages/test-support/src/process.ts';
   export { launcherCommand, serverPayload, parseLauncherLine } from './packages/socket-server/src/launch/launch.ts';

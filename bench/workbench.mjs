@@ -1,7 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { appendFile, chmod, cp, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { compile, runClient } from './client.mjs';
 import { DelayingRelay } from './delaying-relay.mjs';
@@ -18,14 +16,8 @@ const NEEDS = {
     process.getuid() === 0
       ? ([has('dockerd'), has('docker'), has('mmdebstrap')].find((x) => x !== true) ?? true)
       : 'it needs root',
-  windows: () => hasWindows() || 'scripts/windows.sh has not been run',
+  windows: ({ hasWindows }) => (hasWindows() ? has('wine') : 'scripts/windows.sh has not been run'),
 };
-
-/** Whether the programs of Windows are where `scripts/windows.sh` leaves them. */
-function hasWindows() {
-  const cache = process.env.XDG_CACHE_HOME || join(homedir(), '.cache');
-  return has('wine') === true && existsSync(join(cache, 'gpg-bridge-test/windows-1/complete'));
-}
 
 function has(program) {
   const path = `${process.env.PATH}:/usr/sbin:/sbin`;
@@ -68,7 +60,7 @@ export class Workbench {
   /** Why something can't be measured here, or undefined. */
   missing(needs = []) {
     for (const need of needs) {
-      const answer = this.#memo(`need ${need}`, NEEDS[need]);
+      const answer = this.#memo(`need ${need}`, () => NEEDS[need](this.support));
       if (answer !== true) return answer;
     }
     return undefined;

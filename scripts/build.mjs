@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import path, { basename } from 'node:path';
+import { basename, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -50,9 +50,9 @@ async function join(files, name) {
 const lateModules = {
   name: 'late-modules',
   setup({ onResolve }) {
-    const late = new Set(LATE_MODULES.map((module) => path.join(cli, module)));
-    onResolve({ filter: /^\.\.?\/.*\.ts$/ }, ({ kind, path: imported, resolveDir }) => {
-      const module = path.resolve(resolveDir, imported);
+    const late = new Set(LATE_MODULES.map((module) => resolve(cli, module)));
+    onResolve({ filter: /^\.\.?\/.*\.ts$/ }, ({ kind, path, resolveDir }) => {
+      const module = resolve(resolveDir, path);
       return kind === 'dynamic-import' && late.has(module)
         ? { path: `./${nameOf(module)}.js`, external: true }
         : undefined;

@@ -19,6 +19,8 @@ export const windowsHost = {
     const { container, name } = await bench.container('git', 'windows');
     const person = await bench.support.WindowsPerson.create(NODE_VERSION, await bench.engine());
     try {
+      await container.copyIn(bench.programs.client, '/root/client');
+      await container.execOk(['git', 'init', '--quiet', REPOSITORY]);
       const samples = Object.fromEntries(WAYS.map(({ id }) => [id, []]));
       // Straight to the engine: the relay behind the pipe would be a part of what is measured.
       const env = { DOCKER_HOST: person.tcpHost };
@@ -27,9 +29,8 @@ export const windowsHost = {
         for (const { id, flag } of WAYS) {
           const { status, stderr } = await person.run(['up', name, '--no-ssh', flag], { env });
           if (status !== 0) throw new Error(stderr);
-          if (round === 0) await prepare(bench, container, person.fingerprint);
-          await commit(container, 1); // it teaches what is asked along
-          samples[id].push(...(await commit(container, scale.commitsPerRound)));
+          await commit(container, person, 1); // it teaches what is asked along
+          samples[id].push(...(await commit(container, person, scale.commitsPerRound)));
         }
       }
       return { rows: { empty: Object.fromEntries(WAYS.map(({ id }) => [id, summary(samples[id])])) } };
@@ -55,17 +56,10 @@ export const windowsHost = {
   },
 };
 
-async function commit(container, count) {
-  const script = `cd ${REPOSITORY} && git commit --quiet --allow-empty -S -m x`;
+async function commit(container, { fingerprint }, count) {
+  const identity = '-c user.name=Bench -c user.email=bench@example.org';
+  const script = `cd ${REPOSITORY} && git ${identity} commit --quiet --allow-empty -S${fingerprint} -m x`;
   const done = await container.exec(['/root/client', 'time', String(count), '--', 'sh', '-c', script]);
   if (done.status !== 0) throw new Error(done.stderr);
   return samplesOf(done.stdout);
-}
-
-/** The client, and a repository whose commits are signed with the key of the Windows machine. */
-async function prepare(bench, container, fingerprint) {
-  await container.copyIn(bench.programs.client, '/root/client');
-  const settings = `user.name Bench;user.email bench@example.org;user.signingkey ${fingerprint}`;
-  const configure = settings.split(';').map((words) => `git -C ${REPOSITORY} config ${words}`);
-  await container.execOk(['sh', '-c', [`git init -q ${REPOSITORY}`, ...configure].join(' && ')]);
 }

@@ -75,7 +75,7 @@ async function connect(
         journal.operation(stream.id, operation);
       },
       attemptSign: (operation) => signAttempt(operation, stream.id, service),
-      later: (passed) => outlets && pass(passed, outlets),
+      later: (passed) => outlets && pass(passed, outlets, trace),
       onDiffering(told) {
         service.binds?.differed(told);
         log("the ssh-agent's answer to a session-bind changed: its client gets no signature", 'warn');
@@ -90,7 +90,7 @@ async function connect(
       fromStream(bytes, out) {
         trace?.count('toHost', bytes.length);
         for (const note of stream.takeNotes() ?? []) filter.told(note);
-        pass(filter.fromClient(bytes), out);
+        pass(filter.fromClient(bytes), out, trace);
         return true;
       },
       onStreamEnd() {
@@ -100,8 +100,7 @@ async function connect(
         return true;
       },
       fromSocket(bytes, out) {
-        trace?.count('toTarget', bytes.length);
-        pass(filter.fromAgent(bytes), out);
+        pass(filter.fromAgent(bytes), out, trace);
       },
       onEnd(error) {
         if (error) log(`an ssh session ended: ${error.message}`, 'warn');
@@ -152,7 +151,10 @@ function paceOf(outcome: SshOperation['outcome'], durationMs: number): PaceOutco
   return outcome === 'ok' ? 'ok' : 'other';
 }
 
-function pass({ toAgent, toClient }: Passed, out: Outlets): void {
+function pass({ toAgent, toClient }: Passed, out: Outlets, trace: SessionTrace | undefined): void {
   for (const message of toAgent) out.toSocket(message);
-  for (const message of toClient) out.toStream(message);
+  for (const message of toClient) {
+    trace?.count('toTarget', message.length);
+    out.toStream(message);
+  }
 }

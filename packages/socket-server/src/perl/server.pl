@@ -123,7 +123,7 @@ sub client_writable {
 
 ## Frames from the host.
 # Every byte passes this or serve: what nearly always happens is written out in them, and has no call but
-# the system's.
+# the system's and one for a header.
 sub host_readable {
     my $read = sysread STDIN, $in, 4 * READ_SIZE, length $in;
     if (!$read) { return if !defined $read && again(); finish(0) }
