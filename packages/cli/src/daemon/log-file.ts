@@ -46,7 +46,7 @@ function appendTo(path: string, text: string): void {
 
 /**
  * A bridge's log: one JSON object a line, appended at once, so that nothing is lost when the daemon is
- * killed. Lines are few: nothing on the way of a client's bytes writes one.
+ * killed. Lines are few: nothing on the way of a client's bytes writes one, except with --verbose.
  */
 export class LogFile {
   #size: number;
