@@ -17,10 +17,14 @@ const dist = `${root}packages/cli/dist`;
  */
 const LATE_MODULES = [
   'commands/auto.ts',
+  'commands/completion.ts',
   'commands/demo.ts',
   'commands/doctor.ts',
+  'commands/log.ts',
   'commands/serve.ts',
   'engine/endpoint.ts',
+  'manager/bridge-starter.ts',
+  'manager/stop-daemon.ts',
   'targets/container.ts',
   'targets/kubernetes.ts',
   'targets/spawned-targets.ts',

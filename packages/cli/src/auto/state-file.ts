@@ -3,12 +3,8 @@ import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { readPlainFile } from '@gpg-bridge/core/fs/plain-file';
 import { claim, untilReleased } from '../daemon/claim.ts';
-import {
-  checkStateDirectory,
-  ensureStateDirectory,
-  recordDirectory,
-  unusableState,
-} from '../daemon/state-dir.ts';
+import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
+import { checkStateDirectory, recordDirectory, unusableState } from '../daemon/state-dir.ts';
 
 /** The files of `auto`, beside the record of key uses. */
 export type StateFileName = 'auto-rules.json' | 'auto-waiting.json';

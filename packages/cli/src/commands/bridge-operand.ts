@@ -4,8 +4,8 @@ import { nearest } from '@gpg-bridge/core/text/nearest';
 import type { BridgeSelector } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
-import { pasteable } from '../targets/shell-quote.ts';
 import { textFlag } from './flags.ts';
+import { operandWords } from './operand-words.ts';
 import { usage } from './parse.ts';
 import type { CommandName, ParsedCommand } from './specs.ts';
 
@@ -64,12 +64,6 @@ export async function likeName({ name }: NamedBridge): Promise<string> {
   const targets = (await new Manager().list()).map(({ target }) => target);
   const meant = targets.includes(name) ? undefined : nearest(name, targets);
   return meant === undefined ? '' : `Did you mean ${printableValue(meant)}? `;
-}
-
-/** The words that name a bridge on a command line, fit to be pasted into a shell. */
-export function operandWords(target: string | undefined, { user, exec }: BridgeSelector): string {
-  const words = exec === undefined ? [target ?? ''] : ['--exec', exec];
-  return pasteable([...words, ...(user === undefined ? [] : ['--user', user])]);
 }
 
 /** Says which other users have a bridge to the same target, and how to name each. */

@@ -4,7 +4,8 @@ import { type CheckStatus, count, type Finding, type Side } from '../doctor/find
 import { masked } from '../doctor/private-words.ts';
 import { Spinner, styles } from '../terminal/style.ts';
 import { VERSION } from '../version.ts';
-import { namedBridge, operandWords } from './bridge-operand.ts';
+import { namedBridge } from './bridge-operand.ts';
+import { operandWords } from './operand-words.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
 

@@ -1,5 +1,5 @@
 import { targetVariables } from '../daemon/target-variables.ts';
-import { pasteable } from '../targets/shell-quote.ts';
+import { exportLines } from '../targets/shell-quote.ts';
 import { runningBridge } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
 
@@ -9,9 +9,4 @@ export async function run(command: ParsedCommand): Promise<number> {
   for (const line of exportLines(variables)) process.stdout.write(`${line}\n`);
   if (!variables.SSH_AUTH_SOCK) process.stdout.write('# no ssh-agent is bridged there\n');
   return 0;
-}
-
-/** Lines for a shell that export these. */
-export function exportLines(variables: Readonly<Record<string, string>>): string[] {
-  return Object.entries(variables).map(([name, value]) => `export ${name}=${pasteable([value])}`);
 }

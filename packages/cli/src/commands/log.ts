@@ -8,11 +8,11 @@ import { gpgOwners } from '../bridge/host-agents.ts';
 import type { KeyOwner } from '../bridge/journal.ts';
 import { type LogLine, olderPart } from '../daemon/log-file.ts';
 import { LogReader, logPaths } from '../daemon/log-reader.ts';
+import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
   checkStateDirectory,
-  ensureStateDirectory,
   recordDirectory,
   stateDirectory,
   useRecordPath,

@@ -7,11 +7,11 @@ import { checkOptions, withDeadline, withHostAgents } from '../bridge-options.ts
 import { Daemon } from '../daemon/daemon.ts';
 import { restoreEnvironment } from '../daemon/environment.ts';
 import type { Predecessor } from '../daemon/handover.ts';
+import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
   checkSharedDirectory,
-  ensureStateDirectory,
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';

@@ -1,82 +1,15 @@
-import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
-import type { BridgeOptions } from '../bridge-options.ts';
-import type { BridgeInfo } from '../manager/types.ts';
-import { styles } from '../terminal/style.ts';
-import { operandWords } from './bridge-operand.ts';
+import { jsonLine } from '@gpg-bridge/core/text/escape';
 import { ensureBridge } from './ensure-bridge.ts';
-import { exportLines } from './env.ts';
 import { bridgeOptions } from './flags.ts';
 import type { ParsedCommand } from './specs.ts';
+import { describeBridge } from './up-words.ts';
 
 /** Ensures a bridge, and says where its sockets are and what to try next. */
 export async function run({ operands: [spec], flags }: ParsedCommand): Promise<number> {
   const options = bridgeOptions('up', flags);
   const info = await ensureBridge(spec, { ...options, now: flags.now === true }, flags.verbose === true);
   if (typeof info === 'number') return info;
-  if (flags.json) {
-    const { shell: _shell, ...document } = info;
-    process.stdout.write(`${jsonLine(document)}\n`);
-    return 0;
-  }
-  process.stdout.write(`${describe(printableValue(info), options).join('\n')}\n`);
+  const { shell: _shell, ...document } = info;
+  process.stdout.write(`${flags.json ? jsonLine(document) : describeBridge(info, options).join('\n')}\n`);
   return 0;
-}
-
-/** How many keys can be used there, and how to make them fewer. */
-function describeOffers({ offers: { gpg, ssh } }: BridgeInfo): string {
-  const kinds = [
-    ['GPG', gpg, '--gpg-key'],
-    ['SSH', ssh, '--ssh-key'],
-  ] as const;
-  const counts = kinds.flatMap(([kind, count]) =>
-    count === null ? [] : [`${count} ${kind} ${count === 1 ? 'key' : 'keys'}`],
-  );
-  const options = kinds.flatMap(([, count, option]) => (count !== null && count > 1 ? [option] : []));
-  return counts.join(', ') + (options.length > 0 ? `; offer fewer with ${options.join(' and ')}` : '');
-}
-
-const NO_KEY =
-  "this machine has no private GPG key to sign with; make one: gpg --quick-gen-key 'Your Name <you@example.org>'";
-
-const NO_VALID_KEY =
-  'no GPG key of this machine can sign now, since they have expired or are revoked; what to do: gpg-bridge doctor';
-
-function describe(info: BridgeInfo, options: BridgeOptions): string[] {
-  const { bold, dim, green, yellow } = styles(process.stdout);
-  const how = { new: 'is up', running: 'was up already, and works', changed: 'was changed' }[info.result];
-  const lines = [
-    `${green('✓')} The bridge to ${bold(info.target)} ${how} ${dim(`(${info.runtime}, pid ${info.pid})`)}`,
-  ];
-  if (info.where) lines.push(`  at   ${info.where}`);
-  for (const { type, path } of info.sockets) lines.push(`  ${type.replace('-agent', '').padEnd(4)} ${path}`);
-  const offers = describeOffers(info);
-  if (offers) lines.push(`  keys ${offers}`);
-  if (info.offers.gpg === 0) lines.push(`${yellow('!')} ${NO_KEY}`);
-  else if (info.offers.canSign === false) lines.push(`${yellow('!')} ${NO_VALID_KEY}`);
-  for (const { option, from, to } of info.changes) lines.push(`  ${option}: ${from} → ${to}`);
-  for (const note of info.notes) lines.push(`  ${note}`);
-  for (const text of info.mended) lines.push(`${yellow('!')} ${text}`);
-  for (const warning of info.warnings) lines.push(`${yellow('!')} ${warning}`);
-  if (info.result !== 'new') return lines;
-  const words = operandWords(info.target, options);
-  const gpg = info.sockets.some(({ type }) => type === 'gpg-agent');
-  const [example, test] = gpg
-    ? ['git commit -S', "sh -c 'echo hello | gpg --clear-sign'"]
-    : ['git push', 'ssh-add -l'];
-  lines.push(
-    '',
-    'Use it:',
-    `  gpg-bridge shell ${words}`,
-    `  gpg-bridge exec ${words} -- ${example}`,
-    `  gpg-bridge exec ${words} -- ${test}`,
-  );
-  if (gpg)
-    lines.push(dim('  (gpg -K shows sec# there, and that is right: the secret half stays on the host)'));
-  if (info.shell || Object.keys(info.variables).length > 0) {
-    lines.push('', 'Or in any other shell there:');
-    if (info.shell) lines.push(`  ${info.shell}`);
-    lines.push(...exportLines(info.variables).map((line) => `  ${line}`));
-  }
-  lines.push('', dim(`End it with: gpg-bridge down ${words}`));
-  return lines;
 }

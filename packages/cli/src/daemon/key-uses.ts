@@ -8,8 +8,9 @@ import type { LogCallback } from '@gpg-bridge/core/log';
 import { spanSeconds } from '@gpg-bridge/core/text/time-span';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { Lifetime, type LifetimeOptions } from './lifetime.ts';
+import { ensureStateDirectory } from './make-state-dir.ts';
 import { currentPause, pausedError } from './pause.ts';
-import { type BridgeFiles, ensureStateDirectory, recordDirectory, useRecordPath } from './state-dir.ts';
+import { type BridgeFiles, recordDirectory, useRecordPath } from './state-dir.ts';
 
 /** What the uses of a bridge's keys depend on. */
 export interface KeyUsesOptions extends Pick<LifetimeOptions, 'lastUse' | 'end'> {

@@ -2,7 +2,8 @@ import { lstatSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { readPlainFile } from '@gpg-bridge/core/fs/plain-file';
-import { checkStateDirectory, ensureStateDirectory, recordDirectory, unusableState } from './state-dir.ts';
+import { ensureStateDirectory } from './make-state-dir.ts';
+import { checkStateDirectory, recordDirectory, unusableState } from './state-dir.ts';
 
 /** A pause of every bridge. */
 export interface Pause {

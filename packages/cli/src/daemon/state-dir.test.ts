@@ -4,10 +4,10 @@ import { basename, join, win32 } from 'node:path';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ensureStateDirectory } from './make-state-dir.ts';
 import {
   bridgeFiles,
   controlSockets,
-  ensureStateDirectory,
   filesBeside,
   recordDirectory,
   stateDirectory,

@@ -1,9 +1,7 @@
-import { accessSync, chmodSync, constants, existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
+import { chmodSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, resolve, win32 } from 'node:path';
 import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
-import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
-import { restrictToOwner } from './windows-acl.ts';
 
 /** The files of one bridge. */
 export interface BridgeFiles {
@@ -52,28 +50,6 @@ export function useRecordPath(files: BridgeFiles): string {
   return join(recordDirectory(), `${basename(files.pid, '.pid')}.uses`);
 }
 
-/** Makes sure that the directory exists, is private and can be written to. */
-export function ensureStateDirectory(directory: string): void {
-  try {
-    const isNew = !existsSync(directory);
-    makeDirectories(directory);
-    makePrivate(directory);
-    // What Windows keeps for a person under their profile is theirs from the start; another place may be anybody's.
-    if (process.platform === 'win32' && (isNew || process.env.GPG_BRIDGE_STATE_DIR)) restrictOnce(directory);
-    accessSync(directory, constants.W_OK);
-  } catch (error) {
-    throw unusableState(directory, error as Error);
-  }
-}
-
-const restricted = new Set<string>();
-
-function restrictOnce(directory: string): void {
-  if (restricted.has(directory)) return;
-  restrictToOwner(directory);
-  restricted.add(directory);
-}
-
 /** Throws if what is in the directory can't be believed, because others may have put it there. None is all right. */
 export function checkStateDirectory(directory: string): void {
   try {
@@ -99,7 +75,7 @@ export function checkSharedDirectory(directory: string): void {
  * Throws unless the directory is this user's alone. One that others may only read is made private if it holds nothing
  * but files of bridges; one that others may write to, if it is empty.
  */
-function makePrivate(directory: string): void {
+export function makePrivate(directory: string): void {
   const { uid, mode } = statSync(directory);
   const link = lstatSync(directory);
   const ownUid = process.getuid?.() ?? uid;

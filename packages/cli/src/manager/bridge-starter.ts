@@ -1,22 +1,16 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
-import {
-  type BridgeOptions,
-  checkOptions,
-  mergedOptions,
-  optionChanges,
-  withDeadline,
-  withHostAgents,
-} from '../bridge-options.ts';
+import { type BridgeOptions, checkOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import { askDaemon, type CheckRequest, type DaemonStatus } from '../daemon/control.ts';
 import type { Predecessor } from '../daemon/handover.ts';
-import { type BridgeFiles, ensureStateDirectory } from '../daemon/state-dir.ts';
+import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
+import type { BridgeFiles } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { infoOf, workingInfo } from './bridge-info.ts';
-import { confirmBridge } from './confirm-bridge.ts';
 import { isUsable } from './is-usable.ts';
 import type { RunningBridges } from './running-bridges.ts';
+import { spawnDaemon } from './spawn-daemon.ts';
 import { removeLeftovers, stopDaemon } from './stop-daemon.ts';
 import type { BridgeInfo, EnsureOptions } from './types.ts';
 
@@ -59,14 +53,14 @@ export class BridgeStarter {
     this.#verbose = options.verbose ?? false;
   }
 
-  /** Makes sure that a bridge with these options runs; returns when it works. */
-  async ensure(spec: string | undefined, { now, keep, ...said }: EnsureOptions): Promise<BridgeInfo> {
-    checkOptions(said);
-    const given = withDeadline(withHostAgents(said, process.env));
+  /** Makes sure that a bridge with these options, which are complete, runs; returns when it works. */
+  async ensure(
+    spec: string | undefined,
+    given: BridgeOptions,
+    { now = false, keep = false }: Pick<EnsureOptions, 'now' | 'keep'>,
+  ): Promise<BridgeInfo> {
     const serves = async (status: DaemonStatus) =>
       keep ? status.state !== 'ending' : isUsable(status, given);
-    const confirmed = keep ? undefined : await confirmBridge(this.#running, spec, given);
-    if (confirmed) return workingInfo(confirmed);
     const target = await resolveTarget(spec, given);
     await target.check();
     const files = this.#running.files(bridgeKey(target));
@@ -79,7 +73,7 @@ export class BridgeStarter {
       running = await this.#running.findFollowing(target);
       if (running && (await serves(running))) return await this.#reuse(target, running, given);
       if (running && running.state !== 'ending') {
-        return await this.#replace(target, running, mergedOptions(running.options, given), now ?? false);
+        return await this.#replace(target, running, mergedOptions(running.options, given), now);
       }
       if (running) await stopDaemon(this.#running.files(running.key));
       this.#progress(`connecting to ${target.name}`);
@@ -96,8 +90,6 @@ export class BridgeStarter {
     options: BridgeOptions,
     predecessor?: Predecessor,
   ): Promise<DaemonStatus> {
-    // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
-    const { spawnDaemon } = await import('./spawn-daemon.ts');
     return spawnDaemon(target, files, options, {
       program: this.#program,
       signal: this.#signal,

@@ -1,14 +1,15 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
-import type { BridgeSelector } from '../bridge-options.ts';
-import { removeIfDead } from '../daemon/claim.ts';
+import { type BridgeSelector, checkOptions, withDeadline, withHostAgents } from '../bridge-options.ts';
 import { askDaemon, type DaemonStatus } from '../daemon/control.ts';
 import { hasName } from '../daemon/match-target.ts';
-import { stateDirectory } from '../daemon/state-dir.ts';
-import { BridgeStarter, type StartOptions } from './bridge-starter.ts';
+import { type BridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
+import { workingInfo } from './bridge-info.ts';
+import type { StartOptions } from './bridge-starter.ts';
+import { confirmBridge } from './confirm-bridge.ts';
 import { locateKnown } from './look-up.ts';
 import { RunningBridges } from './running-bridges.ts';
-import { forceDaemon, removeLeftovers, type StopResult, stopDaemon } from './stop-daemon.ts';
+import type { StopResult } from './stop-daemon.ts';
 import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
 /** How a manager is set up; everything has a default. */
@@ -29,16 +30,23 @@ export interface StoppedBridges {
 /** Starts, finds and ends bridges, each in a daemon of its own that outlives this process. */
 export class Manager implements SocketBridgeManager {
   readonly #running: RunningBridges;
-  readonly #starter: BridgeStarter;
+  readonly #options: StartOptions;
 
   constructor(options: ManagerOptions = {}) {
     this.#running = new RunningBridges(options.stateDirectory ?? stateDirectory());
-    this.#starter = new BridgeStarter(this.#running, options);
+    this.#options = options;
   }
 
   /** Makes sure that a bridge with these options runs; returns when it works. */
   async ensureBridge(spec: string | undefined, options: EnsureOptions = {}): Promise<BridgeInfo> {
-    return this.#starter.ensure(spec, options);
+    const { now: _now, keep, ...said } = options;
+    checkOptions(said);
+    const given = withDeadline(withHostAgents(said, process.env));
+    const confirmed = keep ? undefined : await confirmBridge(this.#running, spec, given);
+    if (confirmed) return workingInfo(confirmed);
+    // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
+    const { BridgeStarter } = await import('./bridge-starter.ts');
+    return new BridgeStarter(this.#running, this.#options).ensure(spec, given, options);
   }
 
   /**
@@ -51,7 +59,7 @@ export class Manager implements SocketBridgeManager {
 
   /** The same, and tells a bridge that was killed from one that never was. */
   async stop(spec: string | undefined, { force, ...selector }: StopOptions = {}): Promise<StopResult> {
-    const end = force ? forceDaemon : stopDaemon;
+    const end = await stopping(force);
     const key = force
       ? await this.keyOf(spec, selector)
       : ((await this.find(spec, selector))?.key ?? (await this.#running.targetKey(spec, selector)));
@@ -62,13 +70,8 @@ export class Manager implements SocketBridgeManager {
   async #clearNamed(spec: string | undefined, selector: BridgeSelector): Promise<StopResult> {
     const named = await locateKnown(spec, selector);
     if (!named) return 'none';
-    const { takeDeadBridges } = await import('../daemon/dead-bridges.ts'); // seldom needed
-    const dead = await takeDeadBridges(this.#running.directory, (target) => hasName(target, named));
-    for (const files of dead) {
-      await removeIfDead(files.lock);
-      removeLeftovers(files);
-    }
-    return dead.length > 0 ? 'cleared' : 'none';
+    const { clearDead } = await import('./stop-daemon.ts');
+    return clearDead(this.#running.directory, (target) => hasName(target, named));
   }
 
   /** Ends every bridge of this user; returns how many. All are asked before the first failure is thrown. */
@@ -80,7 +83,7 @@ export class Manager implements SocketBridgeManager {
 
   /** Ends every bridge of this user that can be ended; returns how many, how many had been killed, and why others were not. */
   async stopEach({ force = false } = {}): Promise<StoppedBridges> {
-    const end = force ? forceDaemon : stopDaemon;
+    const end = await stopping(force);
     const stops = await Promise.allSettled(this.#running.allFiles().map((files) => end(files)));
     const count = (result: StopResult) =>
       stops.filter((stop) => stop.status === 'fulfilled' && stop.value === result).length;
@@ -156,4 +159,10 @@ export class Manager implements SocketBridgeManager {
       fix: 'Run `gpg-bridge up` for it, which brings them.',
     });
   }
+}
+
+/** What ends a daemon. */
+async function stopping(force = false): Promise<(files: BridgeFiles) => Promise<StopResult>> {
+  const { forceDaemon, stopDaemon } = await import('./stop-daemon.ts');
+  return force ? forceDaemon : stopDaemon;
 }

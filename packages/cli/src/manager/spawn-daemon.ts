@@ -12,7 +12,8 @@ import type { DaemonStatus } from '../daemon/control.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
 import type { Predecessor } from '../daemon/handover.ts';
 
-import { type BridgeFiles, ensureStateDirectory, unusableState } from '../daemon/state-dir.ts';
+import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
+import { type BridgeFiles, unusableState } from '../daemon/state-dir.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 
 /** The descriptor on which the daemon says that it is ready, or why not. */

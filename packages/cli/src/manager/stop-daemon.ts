@@ -1,6 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { removeIfDead } from '../daemon/claim.ts';
 import { askDaemon } from '../daemon/control.ts';
+import { takeDeadBridges } from '../daemon/dead-bridges.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
 
 /** What became of a bridge: it was ended, it had been killed and what it left was cleared, or there was none. */
@@ -31,6 +32,19 @@ export async function forceDaemon(files: BridgeFiles): Promise<StopResult> {
     removeLeftovers(files);
     return 'ended';
   }
+}
+
+/** Clears what daemons left that were killed, as far as their targets are the ones that are meant. */
+export async function clearDead(
+  directory: string,
+  isMeant: (target: string) => boolean,
+): Promise<StopResult> {
+  const dead = await takeDeadBridges(directory, isMeant);
+  for (const files of dead) {
+    await removeIfDead(files.lock);
+    removeLeftovers(files);
+  }
+  return dead.length > 0 ? 'cleared' : 'none';
 }
 
 /** Removes the PID file of a daemon that was killed. No process is signalled: the PID may be another's by now. */

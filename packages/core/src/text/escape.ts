@@ -5,6 +5,7 @@
 export function printable(value: Buffer | string, limit = 400): string {
   // Four bytes make one character at most, so nothing that could be shown is cut before it is decoded.
   const text = typeof value === 'string' ? value : value.subarray(0, limit * 4).toString('utf8');
+  if (PLAIN.test(text) && text.length <= limit) return text;
   const escaped = text.slice(0, limit).replace(/[\p{Cc}\p{Cf}\u2028\u2029\uFFFD]/gu, (character) => {
     const named = NAMED[character];
     if (named) return named;
@@ -19,7 +20,9 @@ export function printable(value: Buffer | string, limit = 400): string {
  * from 0x80 on and direction characters as they are.
  */
 export function jsonLine(value: unknown): string {
-  return JSON.stringify(value).replace(/[\x7f-\x9f\p{Cf}\u2028\u2029]/gu, (character) =>
+  const text = JSON.stringify(value);
+  if (PLAIN.test(text)) return text;
+  return text.replace(/[\x7f-\x9f\p{Cf}\u2028\u2029]/gu, (character) =>
     character
       .split('')
       .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
@@ -45,4 +48,6 @@ export function plainLine(text: string): string {
   return text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim();
 }
 
+/** Text without anything to escape. Most is; and V8 takes a millisecond to make the classes of all of Unicode. */
+const PLAIN = /^[\x20-\x7e]*$/;
 const NAMED: Partial<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t', '\uFFFD': '?' };
