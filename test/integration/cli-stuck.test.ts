@@ -1,8 +1,9 @@
-import { mkdir, readdir, realpath, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, realpath, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Person } from '@gpg-bridge/test-support/cli';
-import { run, runOk } from '@gpg-bridge/test-support/process';
+import { Person, PROGRAM } from '@gpg-bridge/test-support/cli';
+import { run, runOk, untilEnded } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
@@ -43,6 +44,33 @@ describe('a place where nothing can be', () => {
     expect((await stat(up.id)).mode & 0o777).toBe(0o700);
     expect(await person.json('status', 'local:~/bridged/x')).toMatchObject([{ id: up.id }]);
     await person.ok('down', 'local:~/bridged/x');
+  });
+});
+
+describe('the end of a command', () => {
+  it('says that its output could not be written', async () => {
+    const person = await Person.create({ key: false });
+    const words = [process.execPath, PROGRAM, 'status', '--json'];
+    const full = await run('sh', ['-c', '"$@" >/dev/full', 'sh', ...words], { env: person.env });
+    expect(full).toMatchObject({
+      status: 1,
+      stderr: expect.stringMatching(/^gpg-bridge: can't write to standard output: ENOSPC.*\n$/),
+    });
+  });
+
+  it('does not leave a program behind that ignores the order to end', async () => {
+    const person = await Person.create({ key: false });
+    const dir = await tempDir();
+    const target = await person.localHome();
+    const enter = await writeScript(
+      dir,
+      'enter',
+      `echo $$ >'${dir}/pid'; trap '' TERM HUP; export GNUPGHOME='${target.dir}'; "$@"; while :; do sleep 0.1; done`,
+    );
+    await person.ok('up', '--exec', enter, '--no-ssh');
+    const pid = Number(await readFile(join(dir, 'pid'), 'utf8'));
+    await person.ok('down', '--exec', enter);
+    await untilEnded(pid);
   });
 });
 

@@ -76,10 +76,10 @@ function shownLines(text = ''): string {
   return text.split('\n').map(shown).join('\n');
 }
 
-// The reader of a pipe may close it (`gpg-bridge log X | head`).
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-  process.exit();
+  if (error.code === 'EPIPE') process.exit(); // the reader of a pipe may close it (`gpg-bridge log X | head`)
+  process.stderr.write(`gpg-bridge: can't write to standard output: ${error.message}\n`);
+  process.exit(1);
 });
 
 // A bridge in the foreground goes on when its standard error is closed.

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
@@ -51,6 +52,22 @@ describe('the control socket', () => {
       missing: [],
       notes: [],
     });
+  });
+
+  it('is asked nothing by somebody who has given up already', async () => {
+    let received = '';
+    let closed: Promise<unknown> | undefined;
+    const { path } = await listening((socket) => {
+      closed = once(
+        socket.on('data', (bytes) => (received += bytes)),
+        'close',
+      );
+    });
+    const asked = askDaemon(path, 'retire', 1_000, {}, { signal: AbortSignal.abort() });
+    await expect(asked).rejects.toMatchObject({ code: 'DAEMON_FAILED' });
+    await expect.poll(() => closed).toBeDefined();
+    await closed;
+    expect(received).toBe('');
   });
 
   it('keeps a connection for as long as it is told, and gives up when it is told', async () => {

@@ -2,6 +2,7 @@ import { lstatSync } from 'node:fs';
 import type net from 'node:net';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { connectLocal } from '@gpg-bridge/core/fs/pipe-file';
+import { writeFirst } from '@gpg-bridge/core/io/write-first';
 import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
 import type { KeyOffers } from '../bridge/host-agents.ts';
 import type { JournalEntry, WaitingOperation } from '../bridge/journal.ts';
@@ -215,7 +216,12 @@ export function askDaemon(
   if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return Promise.resolve(undefined);
   return new Promise((resolve, reject) => {
     const isEnding = ENDING.has(request);
+    const line = Buffer.from(
+      `${argument === undefined ? request : `${request} ${JSON.stringify(argument)}`}\n`,
+    );
     const socket = connectLocal(path);
+    const taken = signal?.aborted ? 0 : writeFirst(socket, line);
+    if (taken < line.length) socket.on('connect', () => socket.write(line.subarray(taken)));
     let received = '';
     let failure: NodeJS.ErrnoException | undefined;
     let timer: NodeJS.Timeout | undefined;
@@ -246,8 +252,6 @@ export function askDaemon(
       }
     };
     socket.setEncoding('utf8');
-    const line = argument === undefined ? request : `${request} ${JSON.stringify(argument)}`;
-    socket.on('connect', () => socket.write(`${line}\n`));
     socket.on('data', (text: string) => {
       received += text;
       if (!received.endsWith('\n')) return;

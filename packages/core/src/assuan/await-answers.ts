@@ -15,18 +15,21 @@ export interface AnswersOutcome {
 export interface AwaitOptions {
   /** See `CommandGate.hurry`. */
   hurry?: boolean;
+  /** What has come of them already. */
+  received?: Buffer;
 }
 
 /**
  * Waits for the answers to so many lines on a connection that has greeted; the lines were sent or are about to be.
- * Returns how to stop waiting. The stream stays the caller's, without listeners of ours.
+ * Returns how to stop waiting. The stream stays the caller's, without listeners of ours. Answers that are all there
+ * already are told during the call.
  */
 export function awaitAnswers(
   stream: Duplex,
   count: number,
   timeoutMs: number,
   outcome: AnswersOutcome,
-  { hurry = false }: AwaitOptions = {},
+  { hurry = false, received }: AwaitOptions = {},
 ): () => void {
   const questions = new Questions(count);
   const leave = () => {
@@ -60,6 +63,7 @@ export function awaitAnswers(
     return () => {};
   }
   takeViews(stream, onBytes);
+  if (received && received.length > 0) onBytes(received);
   return leave;
 }
 

@@ -40,10 +40,52 @@ describe('awaitGreeting', () => {
     expect(await outcomeOn(stream)).toBe('OK hello\nS more');
   });
 
+  it.each(['OK hello\n', '# first\nOK hello\n'])(
+    'hurries an agent that has said a part of %j, where it is told to',
+    async (greeting) => {
+      const written: string[] = [];
+      const stream = new Duplex({
+        read() {},
+        write(chunk, _encoding, done) {
+          written.push(String(chunk));
+          done();
+        },
+      });
+      const greeted = new Promise((resolve, reject) => {
+        awaitGreeting(stream, { hurry: () => true }, { greeted: resolve, refused: reject, closed: reject });
+      });
+      stream.push(greeting.slice(0, -1));
+      await expect.poll(() => written).toEqual(['#\n']);
+      stream.push(greeting.slice(-1));
+      expect(String(await greeted)).toBe(greeting);
+      expect(written).toEqual(['#\n']);
+    },
+  );
+
+  it.each([
+    ['OK hello\n', ''],
+    ['OK hello\n', 'OK\nD 2.4\nOK\n'],
+    ['# a comment\n\nOK hello\n', 'OK\nD 2.4\nOK\n'],
+  ])('knows where %j ends with %j behind it, cut anywhere', async (greeting, behind) => {
+    const said = greeting + behind;
+    for (let at = 0; at < said.length; at++) {
+      const stream = silentStream();
+      const greeted = new Promise<number>((resolve, reject) => {
+        const outcome = { greeted: (_received: Buffer, length: number) => resolve(length) };
+        awaitGreeting(stream, {}, { ...outcome, refused: reject, closed: reject });
+      });
+      stream.push(said.slice(0, at));
+      stream.push(said.slice(at));
+      expect(await greeted).toBe(greeting.length);
+    }
+  });
+
   it.each([
     ['an error', 'ERR 67109115 Forbidden <GPG Agent>\n', 'BAD_GREETING'],
     ['something else', 'HTTP/1.1 400 Bad Request\n', 'BAD_GREETING'],
     ['a line without end', 'O'.repeat(2_000), 'LINE_TOO_LONG'],
+    ['a greeting without end', `OK ${'x'.repeat(2_000)}`, 'LINE_TOO_LONG'],
+    ['a greeting of any length', `OK ${'x'.repeat(2_000)}\n`, 'LINE_TOO_LONG'],
     ['comments without end', '#\n'.repeat(40_000), 'BLOCK_TOO_LARGE'],
   ])('refuses %s', async (_name, said, code) => {
     const stream = silentStream();

@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import { BridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
 import { BlockScanner, MAX_LINE_BYTES } from './block-scanner.ts';
+import { EMPTY_COMMENT } from './command-gate.ts';
 import { describeError, errorValueOf } from './error-codes.ts';
 import { LF } from './line-head.ts';
 
@@ -18,15 +19,18 @@ export interface GreetingOptions {
   timeoutMs?: number | undefined;
   /** Who is waited for, as error messages name it; `the agent` unless said. */
   agentName?: string | undefined;
+  /** Asked when a part of the greeting has come; see `CommandGate.hurry`. No unless said. */
+  hurry?: (() => boolean) | undefined;
 }
 
 /** What can become of a new connection; exactly one is called, once. */
 export interface GreetingOutcome {
   /**
-   * The agent wants to talk. `received` is all it has sent so far: the greeting and whatever came with it.
-   * A consumer that attaches itself during the call misses nothing that follows.
+   * The agent wants to talk. `received` is all it has sent so far: the greeting, which is so many bytes with the
+   * comments before it, and whatever came with it. A consumer that attaches itself during the call misses nothing that
+   * follows.
    */
-  greeted(received: Buffer): void;
+  greeted(received: Buffer, length: number): void;
   /** Its first line is not a greeting, or did not come in time. */
   refused(error: BridgeError): void;
   /** The connection failed, or ended before the greeting. */
@@ -43,7 +47,7 @@ export function awaitGreeting(
   options: GreetingOptions,
   outcome: GreetingOutcome,
 ): () => void {
-  const { timeoutMs = GREETING_TIMEOUT_MS, agentName = 'the agent' } = options;
+  const { timeoutMs = GREETING_TIMEOUT_MS, agentName = 'the agent', hurry } = options;
   let scanner: BlockScanner | undefined;
   let received: Buffer | undefined;
   const leave = () => {
@@ -60,27 +64,36 @@ export function awaitGreeting(
     leave();
     outcome.refused(error);
   };
+  /** The length of a greeting that may have comments before it; 0 if it is not all there. */
+  const scannedLength = (all: Buffer, last: Buffer): number => {
+    if (scanner) scanner.push(last);
+    else {
+      scanner = new BlockScanner({ maxBlock: MAX_GREETING_BYTES });
+      scanner.push(all);
+    }
+    const greeting = scanner.next('greeting');
+    if (!greeting) return 0;
+    if (!greeting.word.startsWith('OK')) throw badGreeting(agentName, greeting.line);
+    return all.length - scanner.buffered;
+  };
   const onBytes = (view: Buffer) => {
     const chunk = Buffer.from(view);
     received = received ? Buffer.concat([received, chunk]) : chunk;
-    // Nearly always the whole greeting is there at once, and needs no scanner.
-    if (received === chunk && isOneGreeting(chunk)) {
-      leave();
-      outcome.greeted(chunk);
-      return;
-    }
-    scanner ??= new BlockScanner({ maxBlock: MAX_GREETING_BYTES });
-    scanner.push(chunk);
+    let length: number;
     try {
-      const greeting = scanner.next('greeting');
-      if (!greeting) return;
-      if (!greeting.word.startsWith('OK')) throw badGreeting(agentName, greeting.line);
+      // Nearly always it is one plain line, and needs no scanner.
+      const isPlain = !scanner && startsPlainly(received);
+      length = isPlain ? received.indexOf(LF) + 1 : scannedLength(received, chunk);
     } catch (error) {
       refuse(error as BridgeError);
       return;
     }
+    if (length === 0) {
+      if (hurry?.()) stream.write(EMPTY_COMMENT);
+      return;
+    }
     leave();
-    outcome.greeted(received);
+    outcome.greeted(received, length);
   };
   const timer = setTimeout(() => refuse(noGreeting(agentName, timeoutMs)), timeoutMs);
   if (stream.destroyed || stream.readableEnded) {
@@ -92,14 +105,11 @@ export function awaitGreeting(
   return leave;
 }
 
-/** Whether these bytes are a line that starts with `OK`, and of a length that Assuan allows. */
-function isOneGreeting(bytes: Buffer): boolean {
-  return (
-    bytes[0] === UPPER_O &&
-    bytes[1] === UPPER_K &&
-    bytes.length <= MAX_LINE_BYTES &&
-    bytes.indexOf(LF) === bytes.length - 1
-  );
+/** Whether these bytes are a line that starts with `OK`, or the beginning of one, of a length that Assuan allows. */
+function startsPlainly(bytes: Buffer): boolean {
+  if (bytes[0] !== UPPER_O || bytes[1] !== UPPER_K) return false;
+  const end = bytes.indexOf(LF);
+  return (end < 0 ? bytes.length : end + 1) <= MAX_LINE_BYTES;
 }
 
 function badGreeting(agentName: string, line: Buffer): BridgeError {

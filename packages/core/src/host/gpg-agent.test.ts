@@ -197,6 +197,42 @@ test('opens connections that have greeted, from the second on with one socket an
   expect(await asked()).toEqual(before.asked);
 });
 
+test('tells a greeting from the answers behind it, wherever they are cut', async () => {
+  const socketPath = join(await tempDir(), 's');
+  const [greeting, answers] = ['# hello\nOK Pleased\n', 'OK\nD 2.4.7\nOK\n'];
+  const said = greeting + answers;
+  let at = -1; // as an agent would; then at once, cut at every byte
+  const questions: string[] = [];
+  const server = net
+    .createServer((socket) => {
+      let asked = '';
+      socket.on('error', () => {}).on('close', () => questions.push(asked));
+      socket.on('data', (bytes) => {
+        asked += bytes;
+        if (at < 0) socket.write(asked.endsWith('version\n') ? answers : 'OK\n');
+      });
+      if (at < 0) {
+        socket.write(greeting);
+        return;
+      }
+      socket.write(said.slice(0, at), () => setImmediate(() => socket.write(said.slice(at))));
+    })
+    .listen(socketPath);
+  onTestFinished(() => void server.close());
+  const { agent } = agentFor({ socketPath });
+  (await open(agent)).socket.destroy();
+  for (at = 1; at <= said.length; at++) {
+    const opened = await open(agent);
+    expect(opened.greeting.toString()).toBe(greeting);
+    expect(opened.identity?.version).toBe('D 2.4.7\nOK\n');
+    const closed = once(opened.socket, 'close');
+    opened.socket.destroy();
+    await closed;
+  }
+  await expect.poll(() => questions).toHaveLength(2 + said.length);
+  expect(new Set(questions.slice(1))).toEqual(new Set(['GETINFO restricted\nGETINFO version\n']));
+});
+
 test.each(['ended', 'killed'] as const)(
   'opens one to an agent that was %s, which is started',
   async (how) => {

@@ -8,6 +8,7 @@ import { configuredPath } from '../gnupg/agent-conf.ts';
 import { launchAgent, listDir } from '../gnupg/gpgconf.ts';
 import type { GnupgOptions } from '../gnupg/programs.ts';
 import { ViewSocket } from '../io/view-socket.ts';
+import { writeFirst } from '../io/write-first.ts';
 import { writeNow } from '../io/write-now.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
@@ -36,6 +37,18 @@ export interface HostGpgAgentOptions
 
 /** Failures that mean no agent is there, so that starting one is worth a try. */
 const NO_AGENT_CODES: readonly ErrorCode[] = ['AGENT_SOCKET_MISSING', 'AGENT_UNREACHABLE'];
+
+/** How an agent was reached that has greeted. */
+interface Reached {
+  path: string;
+  /** That of the socket when it was connected to. */
+  stamp: string | undefined;
+  /** How many bytes of our own questions were sent before it greeted. */
+  asked: number;
+  /** Called when the agent ends before it has answered them. */
+  again: (() => void) | undefined;
+  signal: AbortSignal | undefined;
+}
 
 /** What every connection is asked first. */
 const INTRODUCTION = { bytes: Buffer.from('GETINFO restricted\nGETINFO version\n'), lines: 2 };
@@ -112,10 +125,14 @@ export class HostGpgAgent {
       return;
     }
     const anew = () => this.#openAnew(outcome, signal);
+    const isChecked = () => this.#isChecked({ path, socketPath: path });
+    const socket = this.#createSocket({ path });
+    // It is asked before it has greeted: its answers come right behind. Bytes that are taken show that it is connected.
+    const asked = isChecked() ? writeFirst(socket, INTRODUCTION.bytes) : 0;
     const direct: OpenOutcome = {
       opened: (agent) => {
-        if (this.#isChecked({ path, socketPath: path })) {
-          this.#introduce(agent, path, outcome, anew, signal);
+        if (asked > 0 || isChecked()) {
+          this.#introduce(agent, { path, stamp: this.#checked?.stamp, asked, again: anew, signal }, outcome);
           return;
         }
         agent.socket.on('error', () => {}).destroy();
@@ -124,7 +141,7 @@ export class HostGpgAgent {
       },
       failed: (error) => outcome.failed(error),
     };
-    openSocket(this.#createSocket({ path }), this.#openOptions(signal), direct, anew);
+    openSocket(socket, this.#openOptions(signal), direct, anew);
   }
 
   #openOptions(signal: AbortSignal | undefined): OpenOptions {
@@ -132,31 +149,30 @@ export class HostGpgAgent {
   }
 
   #openAnew(outcome: OpenOutcome, signal: AbortSignal | undefined, isRepeated = false): void {
-    let path = '';
+    const again = isRepeated ? undefined : () => this.#openAnew(outcome, signal, true);
+    const reached: Reached = { path: '', stamp: undefined, asked: 0, again, signal };
     const connect = async () => {
       const connection = await this.connect();
-      path = connection.socketPath;
+      reached.path = connection.socketPath;
+      reached.stamp = this.#checked?.stamp;
       return connection;
     };
-    const again = isRepeated ? undefined : () => this.#openAnew(outcome, signal, true);
     const introduced: OpenOutcome = {
-      opened: (agent) => this.#introduce(agent, path, outcome, again, signal),
+      opened: (agent) => this.#introduce(agent, reached, outcome),
       failed: (error) => outcome.failed(error),
     };
     openAgent(connect, introduced, this.#openOptions(signal));
   }
 
-  /**
-   * Every connection begins with questions of our own: whether it is a restricted one, and to which agent. `again` is
-   * called when the agent ends meanwhile.
-   */
+  /** Every connection begins with questions of our own: whether it is a restricted one, and to which agent. */
   #introduce(
-    { socket, greeting }: OpenedAgent,
-    path: string,
+    { socket, greeting: received, greetingLength = received.length }: OpenedAgent,
+    { path, stamp, asked, again, signal }: Reached,
     outcome: OpenOutcome,
-    again: (() => void) | undefined,
-    signal: AbortSignal | undefined,
   ): void {
+    // What an agent says that was asked nothing is no answer, and stays with the greeting.
+    const greeting = asked > 0 ? received.subarray(0, greetingLength) : received;
+    let stopWaiting = () => {};
     const end = () => void socket.on('error', () => {}).destroy();
     const abort = () => {
       stopWaiting();
@@ -173,7 +189,7 @@ export class HostGpgAgent {
         }
         const identity = {
           version: version?.bytes.toString('latin1') ?? '',
-          socket: `${path} ${changeStamp(path)}`,
+          socket: `${path} ${stamp}`,
         };
         outcome.opened({ socket, greeting, identity });
       },
@@ -184,11 +200,13 @@ export class HostGpgAgent {
         else outcome.failed(error);
       },
     };
-    const stopWaiting = awaitAnswers(socket, INTRODUCTION.lines, timeoutMs, answers, {
-      hurry: answersInPieces(socket),
-    });
+    if (socket.writable && asked < INTRODUCTION.bytes.length)
+      writeNow(socket, INTRODUCTION.bytes.subarray(asked));
     signal?.addEventListener('abort', abort);
-    if (socket.writable) writeNow(socket, INTRODUCTION.bytes);
+    stopWaiting = awaitAnswers(socket, INTRODUCTION.lines, timeoutMs, answers, {
+      hurry: answersInPieces(socket),
+      received: received.subarray(greeting.length),
+    });
   }
 
   /** Where the extra socket is. */

@@ -46,7 +46,8 @@ export class KeyUseAttempt {
     if (suspended) return suspended;
     const { use } = this;
     const turn = this.target.pace.enter(use.key ?? use.command, this.#givenUp.signal);
-    return turn instanceof Promise ? turn.then((entered) => this.#enter(entered)) : this.#enter(turn);
+    if (!(turn instanceof Promise)) return this.#enter(turn);
+    return turn.then((entered) => this.#enter(entered, this.target.suspended?.()));
   }
 
   /** It is answered, or never will be; returns why the answer must not leave, if it must not. */
@@ -75,13 +76,14 @@ export class KeyUseAttempt {
     this.#turn?.leave(pace);
   }
 
-  #enter(turn: Turn): BridgeError | undefined | Promise<BridgeError | undefined> {
+  /** Goes on when it is its turn; `suspended` says why it must not after all. */
+  #enter(turn: Turn, suspended?: BridgeError): BridgeError | undefined | Promise<BridgeError | undefined> {
     this.#turn = turn;
     if (this.#isOver) {
       turn.leave('other'); // the client left before its turn
       return undefined;
     }
-    const refusal = this.target.suspended?.() ?? this.#putOnRecord();
+    const refusal = suspended ?? this.#putOnRecord();
     if (refusal) return refusal;
     const { confirm } = this.target;
     return confirm && this.#ask(confirm);

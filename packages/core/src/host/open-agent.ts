@@ -9,6 +9,8 @@ export interface OpenedAgent {
   readonly socket: Socket;
   /** All that the agent has sent so far: its greeting and whatever came with it. */
   readonly greeting: Buffer;
+  /** How much of that is the greeting itself; all of it, unless said. */
+  readonly greetingLength?: number;
   /** Which agent it is, where that was asked. */
   readonly identity?: AgentIdentity;
 }
@@ -103,11 +105,11 @@ export function openSocket(
 ): void {
   const stopWaiting = awaitGreeting(
     socket,
-    { timeoutMs: greetingTimeoutMs, agentName: HOST_AGENT },
+    { timeoutMs: greetingTimeoutMs, agentName: HOST_AGENT, hurry: () => answersInPieces(socket) },
     {
-      greeted(greeting) {
+      greeted(received, length) {
         signal?.removeEventListener('abort', abort);
-        outcome.opened({ socket, greeting });
+        outcome.opened({ socket, greeting: received, greetingLength: length });
       },
       refused(error) {
         end();
