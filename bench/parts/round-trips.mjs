@@ -22,7 +22,9 @@ export const roundTrips = {
       for (const candidate of candidates) {
         say(`warming up: ${candidate.id}`);
         await trips(candidate, scale.warmUp);
-        if (candidate.path) await bench.client(['connect', candidate.path, scale.warmUpConnects]);
+        if (!candidate.path) continue;
+        await bench.client(['connect', candidate.path, scale.warmUpConnects]);
+        await bench.client(['sign', candidate.path, host.grip, scale.warmUpSignatures]);
       }
       say('round trips');
       const trip = await interleave(candidates, scale.rounds, async (c) =>
@@ -33,8 +35,9 @@ export const roundTrips = {
         bench.client(['connect', c.path, scale.connects]),
       );
       say('signatures');
-      const sign = await interleave(withSocket, scale.rounds, (c) =>
-        bench.client(['sign', c.path, host.grip, scale.signatures]),
+      const signatures = scale.uncountedSignatures + scale.signatures;
+      const sign = await interleave(withSocket, scale.rounds, async (c) =>
+        (await bench.client(['sign', c.path, host.grip, signatures])).slice(scale.uncountedSignatures),
       );
       for (const candidate of candidates) {
         const { id, label, ours } = candidate;
@@ -56,8 +59,8 @@ export const roundTrips = {
     return {
       rows,
       skipped,
-      uncounted: scale.uncounted,
-      warmUp: [scale.warmUp, scale.warmUpConnects],
+      uncounted: [scale.uncounted, scale.uncountedSignatures],
+      warmUp: [scale.warmUp, scale.warmUpConnects, scale.warmUpSignatures],
       samples: scale.rounds * scale.roundTrips,
       client: await clientCost(bench, scale),
     };
@@ -70,8 +73,9 @@ export const roundTrips = {
       `${samples.toLocaleString('en')} round trips of \`NOP\` on each path, in microseconds. A connect is`,
       'everything from `connect()` to the answer to BYE and `close()`. A signature is a connection of its own with',
       "gpg's twelve round trips, made with a real ed25519 key.",
-      `Each path is first warmed up with ${warmUp[0].toLocaleString('en')} round trips and ${warmUp[1].toLocaleString('en')} connects, and the first ${uncounted} round`,
-      'trips of each round are not counted: they are slower, those of Node most of all.',
+      `Each path is first warmed up with ${warmUp[0].toLocaleString('en')} round trips, ${warmUp[1].toLocaleString('en')} connects and ${warmUp[2].toLocaleString('en')} signatures, and`,
+      `the first ${uncounted[0]} round trips and ${uncounted[1]} signatures of each round are not counted: they are slower, those of Node`,
+      'most of all.',
       '',
       table(
         ['path', 'round trip', '99 %', 'connect to BYE', '99 %', 'signatures/s'],

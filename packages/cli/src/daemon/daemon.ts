@@ -61,7 +61,8 @@ export class Daemon {
     this.#predecessor = predecessor;
     this.#log = new LogFile(files.log, Date.now, () => this.#target.name);
     this.#journal = new Journal(
-      (entry) => this.#log.appendLimited(entry),
+      // Behind the answer, which leaves in the same turn; that a key is used is on record before.
+      (entry) => queueMicrotask(() => this.#log.appendLimited(entry)),
       (key) => this.#attachment.keys.owners.get(key),
     );
     this.#keyUses = new KeyUses({

@@ -9,7 +9,7 @@ import { spanSeconds } from '@gpg-bridge/core/text/time-span';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { Lifetime, type LifetimeOptions } from './lifetime.ts';
 import { ensureStateDirectory } from './make-state-dir.ts';
-import { currentPause, pausedError } from './pause.ts';
+import { currentPause, pausedError, pausePath } from './pause.ts';
 import { type BridgeFiles, recordDirectory, useRecordPath } from './state-dir.ts';
 
 /** What the uses of a bridge's keys depend on. */
@@ -33,11 +33,12 @@ export class KeyUses {
     this.#log = log;
     const { until, idle = 'none' } = options;
     this.lifetime = new Lifetime({ until, idleSeconds: spanSeconds(idle), lastUse, end });
+    const path = pausePath(); // once: each use of a key looks there several times
     this.use = {
       pace: new PromptPace(options.confirm ? { maxAtOnce: 1 } : {}),
       record: this.#openRecord(files, target),
       suspended: () => {
-        const pause = currentPause();
+        const pause = currentPause(Date.now(), path);
         return pause ? pausedError(pause) : this.lifetime.over;
       },
     };

@@ -16,9 +16,13 @@ export interface Pause {
 /** Beside the record of uses: a pause outlives the login as well as every daemon. */
 const FILE = 'paused';
 
+/** Where a pause is noted. */
+export function pausePath(): string {
+  return join(recordDirectory(), FILE);
+}
+
 /** The pause that holds now, if one does. A file that can't be read or understood is one without an end. */
-export function currentPause(now = Date.now()): Pause | undefined {
-  const path = join(recordDirectory(), FILE);
+export function currentPause(now = Date.now(), path = pausePath()): Pause | undefined {
   let text: string;
   try {
     // Asked several times for each use of a key: without a pause it must not cost an exception.
@@ -40,7 +44,7 @@ export function beginPause(seconds: number | undefined, now = Date.now()): Pause
   };
   const directory = recordDirectory();
   ensureStateDirectory(directory);
-  const path = join(directory, FILE);
+  const path = pausePath();
   try {
     rmSync(`${path}.new`, { force: true });
     writeFileSync(`${path}.new`, `${JSON.stringify(pause)}\n`, { mode: 0o600, flag: 'wx' });
@@ -57,7 +61,7 @@ export function endPause(): boolean {
   checkStateDirectory(directory);
   const wasPaused = currentPause() !== undefined;
   try {
-    rmSync(join(directory, FILE), { force: true });
+    rmSync(pausePath(), { force: true });
   } catch (error) {
     throw unusableState(directory, error as Error);
   }

@@ -30,7 +30,8 @@ export class KeyUseAttempt {
   #turn: Turn | undefined;
   #recorded: RecordedUse | undefined;
   #question: AbortController | undefined;
-  readonly #givenUp = new AbortController();
+  /** Of one that waits for its turn. */
+  #givenUp: AbortController | undefined;
   #isAsking = false;
   #declined = false;
   #isOver = false;
@@ -45,7 +46,10 @@ export class KeyUseAttempt {
     const suspended = this.target.suspended?.();
     if (suspended) return suspended;
     const { use } = this;
-    const turn = this.target.pace.enter(use.key ?? use.command, this.#givenUp.signal);
+    const turn = this.target.pace.enter(use.key ?? use.command, () => {
+      this.#givenUp = new AbortController();
+      return this.#givenUp.signal;
+    });
     if (!(turn instanceof Promise)) return this.#enter(turn);
     return turn.then((entered) => this.#enter(entered, this.target.suspended?.()));
   }
@@ -55,7 +59,7 @@ export class KeyUseAttempt {
     if (this.#isOver) return undefined;
     this.#isOver = true;
     // Only what still waits is told: the error that an abort makes takes longer than all the rest here.
-    if (!this.#turn) this.#givenUp.abort();
+    if (!this.#turn) this.#givenUp?.abort();
     if (this.#isAsking) this.#question?.abort();
     // A question that was taken back has been seen, too: a target must not flood a person with such.
     this.#turn?.leave(this.#declined || this.#isAsking ? 'cancelled' : pace);

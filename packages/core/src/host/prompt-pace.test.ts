@@ -59,7 +59,7 @@ describe('the pace of prompts', () => {
     const first = use(prompts);
     await vi.advanceTimersByTimeAsync(1_000);
     const gone = new AbortController();
-    const left = Array.from({ length: 10 }, () => prompts.enter('', gone.signal) as Promise<Turn>);
+    const left = Array.from({ length: 10 }, () => prompts.enter('', () => gone.signal) as Promise<Turn>);
     const second = use(prompts);
     expect(prompts.waiting).toBe(11);
     gone.abort();

@@ -47,10 +47,12 @@ export class PromptPace {
 
   /**
    * Begins a use, at once or when its turn comes; the result ends it. One that is given up before costs nothing any
-   * more: a target could else fill the host's memory with uses that it left. `name` tells uses of one key from others.
+   * more: a target could else fill the host's memory with uses that it left; the signal for that is only made for one
+   * that waits. `name` tells uses of one key from others.
    */
-  enter(name = '', givenUp?: AbortSignal): Turn | Promise<Turn> {
+  enter(name = '', signal?: () => AbortSignal): Turn | Promise<Turn> {
     if (this.#waiting.size === 0 && this.#isFree()) return this.#begin(name);
+    const givenUp = signal?.();
     return new Promise((resolve) => {
       const begin = () => {
         givenUp?.removeEventListener('abort', forget);
