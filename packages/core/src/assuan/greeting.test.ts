@@ -40,28 +40,6 @@ describe('awaitGreeting', () => {
     expect(await outcomeOn(stream)).toBe('OK hello\nS more');
   });
 
-  it.each(['OK hello\n', '# first\nOK hello\n'])(
-    'hurries an agent that has said a part of %j, where it is told to',
-    async (greeting) => {
-      const written: string[] = [];
-      const stream = new Duplex({
-        read() {},
-        write(chunk, _encoding, done) {
-          written.push(String(chunk));
-          done();
-        },
-      });
-      const greeted = new Promise((resolve, reject) => {
-        awaitGreeting(stream, { hurry: () => true }, { greeted: resolve, refused: reject, closed: reject });
-      });
-      stream.push(greeting.slice(0, -1));
-      await expect.poll(() => written).toEqual(['#\n']);
-      stream.push(greeting.slice(-1));
-      expect(String(await greeted)).toBe(greeting);
-      expect(written).toEqual(['#\n']);
-    },
-  );
-
   it.each([
     ['OK hello\n', ''],
     ['OK hello\n', 'OK\nD 2.4\nOK\n'],

@@ -2,7 +2,6 @@ import type { Duplex } from 'node:stream';
 import { BridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
 import { BlockScanner, MAX_LINE_BYTES } from './block-scanner.ts';
-import { EMPTY_COMMENT } from './command-gate.ts';
 import { describeError, errorValueOf } from './error-codes.ts';
 import { LF } from './line-head.ts';
 
@@ -19,8 +18,6 @@ export interface GreetingOptions {
   timeoutMs?: number | undefined;
   /** Who is waited for, as error messages name it; `the agent` unless said. */
   agentName?: string | undefined;
-  /** Asked when a part of the greeting has come; see `CommandGate.hurry`. No unless said. */
-  hurry?: (() => boolean) | undefined;
 }
 
 /** What can become of a new connection; exactly one is called, once. */
@@ -47,7 +44,7 @@ export function awaitGreeting(
   options: GreetingOptions,
   outcome: GreetingOutcome,
 ): () => void {
-  const { timeoutMs = GREETING_TIMEOUT_MS, agentName = 'the agent', hurry } = options;
+  const { timeoutMs = GREETING_TIMEOUT_MS, agentName = 'the agent' } = options;
   let scanner: BlockScanner | undefined;
   let received: Buffer | undefined;
   const leave = () => {
@@ -88,10 +85,7 @@ export function awaitGreeting(
       refuse(error as BridgeError);
       return;
     }
-    if (length === 0) {
-      if (hurry?.()) stream.write(EMPTY_COMMENT);
-      return;
-    }
+    if (length === 0) return;
     leave();
     outcome.greeted(received, length);
   };

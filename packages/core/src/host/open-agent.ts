@@ -105,7 +105,7 @@ export function openSocket(
 ): void {
   const stopWaiting = awaitGreeting(
     socket,
-    { timeoutMs: greetingTimeoutMs, agentName: HOST_AGENT, hurry: () => answersInPieces(socket) },
+    { timeoutMs: greetingTimeoutMs, agentName: HOST_AGENT },
     {
       greeted(received, length) {
         signal?.removeEventListener('abort', abort);
