@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { PASS } from '../assuan/command-gate.ts';
+import { BridgeError } from '../errors.ts';
 import type { KeyUse } from './key-use-record.ts';
 import { KeyUseRules } from './key-use-rules.ts';
 import { PromptPace } from './prompt-pace.ts';
@@ -8,7 +9,7 @@ import { PromptPace } from './prompt-pace.ts';
 const LINE = Buffer.from('PKSIGN\n');
 const sign = { command: 'PKSIGN', key: 'A', startedAt: 1 };
 
-function rules(fails = false) {
+function rules(fails = false, suspended?: () => BridgeError | undefined) {
   const begun: KeyUse[] = [];
   const ended: string[] = [];
   const pace = new PromptPace();
@@ -19,7 +20,7 @@ function rules(fails = false) {
       return { finish: (outcome: string) => void ended.push(outcome) };
     },
   };
-  const session = () => new KeyUseRules({ pace, record }, () => {}, 7);
+  const session = () => new KeyUseRules({ pace, record, suspended }, () => {}, 7);
   return { begun, ended, pace, session };
 }
 
@@ -49,6 +50,24 @@ describe('the rules for a session', () => {
     const answer = session().admit(sign, LINE) as { answer: Buffer };
     expect(answer.answer.toString()).toMatch(/^ERR \d+ .*the disk is full/);
     expect(pace.enter()).not.toBeInstanceOf(Promise);
+  });
+
+  it('refuse a use that was suspended before its turn came, and one that was suspended from the start', async () => {
+    let why: BridgeError | undefined;
+    const { begun, pace, session } = rules(false, () => why);
+    const refused = { answer: expect.objectContaining({ length: expect.any(Number) }) };
+    const turns = Array.from({ length: 8 }, () => pace.enter());
+    const admitted = session().admit(sign, LINE);
+    expect(admitted).toBeInstanceOf(Promise);
+    why = new BridgeError('PAUSED', {
+      what: 'the key was not used',
+      why: 'bridges are paused',
+      fix: 'Resume.',
+    });
+    for (const turn of turns) if (!(turn instanceof Promise)) turn.leave('ok');
+    expect(await admitted).toMatchObject(refused);
+    expect(session().admit(sign, LINE)).toMatchObject(refused);
+    expect(begun).toEqual([]);
   });
 
   it('give a turn back whose client has left while it waited', async () => {

@@ -1,12 +1,5 @@
-import { writeSync } from 'node:fs';
 import type { Socket } from 'node:net';
-
-/** What Node keeps of a socket; -1 where it has no descriptor, as on Windows. */
-interface Insides {
-  _handle?: { fd?: number } | null;
-  /** Of a TLS socket, whose descriptor is the encrypted one's. */
-  encrypted?: boolean;
-}
+import { descriptorOf, writeTo } from './descriptor.ts';
 
 /**
  * Writes the first bytes to a local socket that `connect` was just called for. The kernel has connected it by then, or
@@ -14,12 +7,7 @@ interface Insides {
  * Returns how many bytes were taken; the rest is for when it is connected.
  */
 export function writeFirst(socket: Socket, bytes: Buffer): number {
-  const { _handle, encrypted } = socket as unknown as Insides;
-  const descriptor = encrypted ? -1 : (_handle?.fd ?? -1);
-  if (descriptor < 0) return 0;
-  try {
-    return writeSync(descriptor, bytes);
-  } catch {
-    return 0; // not connected yet, or nobody listens, which the socket tells
-  }
+  const isEncrypted = 'encrypted' in socket; // by TLS: its descriptor is not for plain bytes
+  const descriptor = isEncrypted ? -1 : descriptorOf(socket);
+  return descriptor < 0 ? 0 : writeTo(descriptor, bytes);
 }

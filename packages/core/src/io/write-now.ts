@@ -1,12 +1,8 @@
-import { writeSync, writevSync } from 'node:fs';
+import { writevSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
+import { descriptorOf, writeTo } from './descriptor.ts';
 import { ViewSocket } from './view-socket.ts';
-
-/** What Node keeps of a socket; -1 where it has no descriptor, as on Windows. */
-interface Insides {
-  _handle?: { fd?: number } | null;
-}
 
 /** Only these write plain bytes to their descriptor: that of a TLS socket is the encrypted one's. */
 const PLAIN: ReadonlySet<unknown> = new Set([Socket, ViewSocket]);
@@ -35,7 +31,7 @@ export function writeBothNow(output: Writable, first: Buffer, second: Buffer, wr
     try {
       taken = writevSync(descriptor, [first, second]);
     } catch {
-      // As below.
+      // As in `writeTo`.
     }
     if (taken === first.length + second.length) return true;
   }
@@ -45,17 +41,12 @@ export function writeBothNow(output: Writable, first: Buffer, second: Buffer, wr
 
 function writeDirectly(output: Writable, bytes: Buffer): number {
   const descriptor = freeDescriptor(output);
-  if (descriptor < 0) return 0;
-  try {
-    return writeSync(descriptor, bytes);
-  } catch {
-    return 0; // full, or nobody reads any more: the stream waits for the one, and tells of the other
-  }
+  return descriptor < 0 ? 0 : writeTo(descriptor, bytes);
 }
 
 /** The descriptor of an output that may be written to directly, or -1. */
 function freeDescriptor(output: Writable): number {
   if (output.writableLength > 0 || !output.writable || !PLAIN.has(output.constructor)) return -1;
   if ((output as Socket).connecting) return -1;
-  return (output as unknown as Insides)._handle?.fd ?? -1;
+  return descriptorOf(output);
 }
