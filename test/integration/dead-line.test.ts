@@ -3,12 +3,13 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Up } from '@gpg-bridge/test-support/bridged';
-import { Person } from '@gpg-bridge/test-support/cli';
+import { childrenOf, Person } from '@gpg-bridge/test-support/cli';
 import { TestClient } from '@gpg-bridge/test-support/client-pair';
 import { FarMachine } from '@gpg-bridge/test-support/far-machine';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { requireRuntime } from '@gpg-bridge/test-support/requirements';
+import { writeScript } from '@gpg-bridge/test-support/script';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { TcpRelay } from '@gpg-bridge/test-support/tcp-relay';
 import { describe, expect, it } from 'vitest';
@@ -220,6 +221,36 @@ describe('a line that is alive', () => {
     expect(scene.relay.bytes.fromNear).toBeGreaterThan(fromNear);
     client.write('GETINFO version\nBYE\n');
     expect(await client.readsAll()).toMatch(/\nD 2[^\n]*\nOK\nOK closing connection\n$/);
+  });
+});
+
+describe('a line that has ended before the program that carried it', () => {
+  it.each([
+    ['with --restart', ['--restart'], 'waiting-for-target'],
+    ['without', [], 'ending'],
+  ])('is not said to be up, %s', async (_name, flags, state) => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const over = join(target.dir, 'over');
+    const enter = await writeScript(
+      target.dir,
+      'enter',
+      `[ -e ${over} ] && exit 1
+      GNUPGHOME=${target.dir} HOME=${target.dir} "$@"
+      exec >&-
+      : >${over}
+      exec sleep 2`,
+    );
+    const { pid } = await person.json<Up>('up', '--exec', enter, '--runtime=perl', ...flags);
+    const [program] = await childrenOf(pid);
+    const [server] = await childrenOf(program!);
+    process.kill(server!, 'SIGTERM');
+    await expect.poll(() => existsSync(over), PATIENT).toBe(true);
+    const { status, stdout } = await person.run(['status', '--exec', enter, '--json']);
+    // A slow look may find it gone.
+    const shown = (JSON.parse(stdout.toString()) as Status[]).map((bridge) => bridge.state);
+    if (state === 'ending' && shown.length === 0) expect(status).toBe(3);
+    else expect([status, shown]).toEqual([1, [state]]);
   });
 });
 

@@ -22,9 +22,9 @@ const HOST_TIMEOUT_MS = 1_000;
 
 /**
  * The host's end of a stdio carrier: a socket server in the target, and for each of its clients a
- * connection to the host's agent. Emits `end` once, with the reason.
+ * connection to the host's agent. Emits `lost` when it serves nobody any more, and `end` once, with the reason.
  */
-export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined] }> {
+export class Bridge extends EventEmitter<{ lost: []; end: [error: BridgeError | undefined] }> {
   readonly #served: ServedTarget;
   readonly #exec: ExecStream;
   /** Streams and bytes of its own checks, which are nobody's sessions. */
@@ -37,6 +37,7 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
     served.muxer.on('close', async (error) => {
       // The paths are somebody else's from now on.
       this.pause();
+      this.emit('lost');
       // What carries a dead line may never notice.
       if (error?.code === 'LINE_SILENT') exec.kill();
       // The command that reached the target says why on its standard error, a moment later.
@@ -63,6 +64,11 @@ export class Bridge extends EventEmitter<{ end: [error: BridgeError | undefined]
       await within(HOST_TIMEOUT_MS, host.settled);
       throw error;
     }
+  }
+
+  /** Whether it serves nobody any more. */
+  get isLost(): boolean {
+    return this.#served.muxer.closed;
   }
 
   /** Streams and bytes so far. */

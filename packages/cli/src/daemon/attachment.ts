@@ -95,6 +95,9 @@ export class Attachment {
       end = resolve;
     });
     const asked = () => end('it was told to');
+    // At once, though why it was lost and `bridge.stop` take time: an `up` that comes meanwhile must not reuse it.
+    const leave = () => state.enter(signal.aborted || !options.restart ? 'ending' : 'waiting-for-target');
+    bridge.once('lost', leave);
     bridge.once('end', (error) => end(error?.why ?? 'it was stopped'));
     signal.addEventListener('abort', asked);
     // Without events of the engine, the end of the command's streams shows that the target has stopped.
@@ -113,10 +116,8 @@ export class Attachment {
       removeOldLogs(dirname(files.log), dirname(files.control));
       state.tellReady();
       const why = await over;
-      const isAsked = signal.aborted;
-      // Set before `bridge.stop`, which takes time: an `up` that comes meanwhile must not reuse this bridge.
-      state.enter(isAsked || !options.restart ? 'ending' : 'waiting-for-target');
-      state.lastError = isAsked ? state.lastError : why;
+      leave();
+      state.lastError = signal.aborted ? state.lastError : why;
       log(`the bridge is over: ${why}`, 'info');
       return why;
     } finally {

@@ -2,6 +2,7 @@ import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { Bridge } from '../bridge/bridge.ts';
+import type { CheckReport } from '../bridge/check-sockets.ts';
 import type { Journal } from '../bridge/journal.ts';
 import { type BridgeOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
 import type { Target } from '../targets/target.ts';
@@ -102,7 +103,14 @@ export class ControlAnswers {
     const bridge = this.#daemon.bridge();
     const status = this.#daemon.status(); // without the check's own session
     if (state.name !== 'ready' || !bridge) return status;
-    const { problems, mended } = await bridge.check(mend ? { takeover, log } : undefined);
+    let report: CheckReport;
+    try {
+      report = await bridge.check(mend ? { takeover, log } : undefined);
+    } catch (error) {
+      if (bridge.isLost) return this.#daemon.status(); // while it was looked at
+      throw error;
+    }
+    const { problems, mended } = report;
     state.problems = problems;
     const { state: name, sockets, warnings } = this.#daemon.status();
     return { ...status, state: name, sockets, warnings, problems: [...problems], mended };

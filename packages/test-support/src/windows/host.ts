@@ -97,7 +97,12 @@ export class WindowsHost {
   private async ask<T>(action: string, argument: object): Promise<T> {
     const socket = connect(this.port, '127.0.0.1');
     socket.write(`${JSON.stringify({ action, ...argument })}\n`);
-    const { value, error } = JSON.parse(await text(socket)) as { value: T; error?: string };
+    const answer = await text(socket);
+    if (answer === '') {
+      const log = await readFile(join(this.directory, 'driver.log'), 'utf8');
+      throw new Error(`Node for Windows ended before it answered '${action}':\n${log}`);
+    }
+    const { value, error } = JSON.parse(answer) as { value: T; error?: string };
     if (error !== undefined) throw new Error(error);
     return value;
   }
