@@ -2,8 +2,8 @@
  * The host's end of the least bridge, in Node: what floor.c does there, and no more. A frame is taken to
  * arrive whole, as a small one does.
  *
- *   node floor.mjs host AGENT -- COMMAND…      runs COMMAND with a socket as its standard input and output
- *   node floor.mjs exec AGENT SOCKET ID        the same over an exec stream of an engine's API
+ *   node floor.mjs host AGENT -- COMMAND…          runs COMMAND with a socket as its standard input and output
+ *   node floor.mjs exec AGENT SOCKET ID [ahead]    the same over an exec stream of an engine's API
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,9 +16,11 @@ const DATA = 1;
 const OPEN = 2;
 const CLOSE = 3;
 const HEADER = 9;
+const LF = 10;
 const [, , mode, agentPath, ...rest] = process.argv;
 const shared = Buffer.allocUnsafeSlow(65_536);
 const out = Buffer.allocUnsafeSlow(65_536 + HEADER);
+const ahead = mode === 'exec' && rest[2] === 'ahead';
 let carrier;
 let agent;
 let stream = 0;
@@ -31,13 +33,46 @@ function sendFrame(type, length) {
   writeSync(carrier._handle.fd, out, 0, HEADER + length);
 }
 
+/** Of the agent: how many answers are owed that nobody waits for, and what the line that comes begins with. */
+let owed = 0;
+let first = 0;
+/** What waits for those. */
+let waiting = Buffer.alloc(0);
+
+/** Takes answers to lines that were answered ahead; the line that waits for the last of them follows it. */
+function dropAnswers(bytes) {
+  for (const byte of bytes) {
+    first ||= byte;
+    if (byte !== LF) continue;
+    if (first === 0x4f || first === 0x45) owed--; // OK or ERR
+    first = 0;
+  }
+  if (owed === 0 && waiting.length > 0) sendLines();
+}
+
+/** Sends the lines that were answered ahead, or, when they have been answered, the one that waits. */
+function sendLines() {
+  const told = waiting.lastIndexOf(LF, waiting.length - 2) + 1;
+  const end = told || waiting.length;
+  for (let at = 0; at < told; at++) if (waiting[at] === LF) owed++;
+  writeSync(agent._handle.fd, waiting, 0, end);
+  waiting = waiting.subarray(end);
+}
+
 function open() {
+  owed = ahead ? 1 : 0; // the greeting
+  first = 0;
+  waiting = waiting.subarray(0, 0);
   const socket = connect({
     path: agentPath,
     onread: {
       buffer: shared,
       callback(length) {
         if (agent !== socket) return true;
+        if (owed > 0) {
+          dropAnswers(shared.subarray(0, length));
+          return true;
+        }
         shared.copy(out, HEADER, 0, length);
         sendFrame(DATA, length);
         return true;
@@ -63,6 +98,9 @@ function take(bytes) {
       open();
     } else if (of !== stream) {
       // one that has ended here already
+    } else if (type === DATA && agent && ahead) {
+      waiting = Buffer.from(bytes.subarray(at + HEADER, end));
+      if (owed === 0) sendLines();
     } else if (type === DATA && agent) {
       if (agent.connecting) agent.write(Buffer.from(bytes.subarray(at + HEADER, end)));
       else writeSync(agent._handle.fd, bytes, at + HEADER, end - at - HEADER);

@@ -1,21 +1,32 @@
 # The target's end of the least bridge, in Perl: what floor.c does there, and no more. A frame is taken to
 # arrive whole, as a small one does.
 #
-#   perl floor.pl PATH
+#   perl floor.pl PATH [ahead]
 use strict;
 use warnings;
 use Socket;
 
 use constant { DATA => 1, OPEN => 2, CLOSE => 3 };
+use constant SET => qr/^(?:RESET|OPTION |GETINFO restricted|SIGKEY |SETKEYDESC |SETHASH )/;
 
-my ($path) = @ARGV;
-my ($id, $readers, $client, $in, $out) = (0, '');
+my ($path, $ahead) = @ARGV;
+my ($id, $readers, $kept, $client, $in, $out) = (0, '', '');
 socket my $listener, AF_UNIX, SOCK_STREAM, 0 or die $!;
 bind $listener, pack_sockaddr_un($path) or die $!;
 listen $listener, 128 or die $!;
 vec($readers, 0, 1) = 1;
 vec($readers, fileno $listener, 1) = 1;
 $SIG{PIPE} = 'IGNORE';
+
+# Takes what a client sent, and tells it what it may be told; returns what goes to the host.
+sub take_ahead {
+    $kept .= $out;
+    my ($line) = $kept =~ /([^\n]*)\n\z/ or return '';
+    my $answer = $line =~ /^GETINFO version/ ? "D 2.2\nOK\n" : $line =~ SET ? "OK\n" : '';
+    return '' if $answer && syswrite $client, $answer;
+    (my $lines, $kept) = ($kept, '');
+    return $lines;
+}
 
 sub leave { vec($readers, fileno $client, 1) = 0; close $client; undef $client }
 
@@ -34,12 +45,14 @@ while (1) {
     }
     if ($client && vec $r, fileno $client, 1) {
         my $n = sysread $client, $out, 65_536;
-        if ($n) { syswrite STDOUT, pack('NCN', 5 + $n, DATA, $id) . $out }
-        else    { leave(); syswrite STDOUT, pack 'NCN', 5, CLOSE, $id }
+        if (!$n) { leave(); syswrite STDOUT, pack 'NCN', 5, CLOSE, $id; next }
+        $out = take_ahead() if $ahead;
+        syswrite STDOUT, pack('NCN', 5 + length $out, DATA, $id) . $out if length $out;
     }
     if (!$client && vec $r, fileno $listener, 1) {
         accept $client, $listener or die $!;
         vec($readers, fileno $client, 1) = 1;
         syswrite STDOUT, pack 'NCNA*', 14, OPEN, ++$id, 'gpg-agent';
+        if ($ahead) { $kept = ''; syswrite $client, "OK\n" }
     }
 }

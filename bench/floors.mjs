@@ -51,13 +51,13 @@ const overSsh = (kind) => async (bench, host) => {
   return { ...made, pids: () => [...made.pids(), ...tree(server.daemon.pid)] };
 };
 
-/** A least bridge into a container, with its socket at this path in there. */
-export async function floorInContainer(bench, host, { id, pid }, socket, kind = 'c') {
+/** A least bridge into a container, with its socket at this path in there; `words` are for both of its ends. */
+export async function floorInContainer(bench, host, { id, pid }, socket, kind = 'c', words = []) {
   const { host: own, serve, file } = KINDS[kind];
   const engine = await bench.engine();
   await copyFile(file(bench), `/proc/${pid}/root/floor-${kind}`);
-  const execId = await newExec(engine, id, [...serve(`/floor-${kind}`), socket]);
-  const child = start([...own(bench), 'exec', host.extraSocket, engine.socketPath, execId]);
+  const execId = await newExec(engine, id, [...serve(`/floor-${kind}`), socket, ...words]);
+  const child = start([...own(bench), 'exec', host.extraSocket, engine.socketPath, execId, ...words]);
   const path = `/proc/${pid}/root${socket}`;
   await untilSocket(path, child);
   return floor(path, child, () => [child.pid, ...tree(engine.pid), ...ofContainer({ id, pid })]);

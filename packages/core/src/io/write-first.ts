@@ -7,7 +7,6 @@ import { descriptorOf, writeTo } from './descriptor.ts';
  * Returns how many bytes were taken; the rest is for when it is connected.
  */
 export function writeFirst(socket: Socket, bytes: Buffer): number {
-  const isEncrypted = 'encrypted' in socket; // by TLS: its descriptor is not for plain bytes
-  const descriptor = isEncrypted ? -1 : descriptorOf(socket);
+  const descriptor = descriptorOf(socket);
   return descriptor < 0 ? 0 : writeTo(descriptor, bytes);
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 import { readExactly, readToEnd, socketPair } from '@gpg-bridge/test-support/socket-pair';
 import { describe, expect, it } from 'vitest';
 import { writeBothNow, writeNow } from './write-now.ts';
@@ -60,6 +61,18 @@ describe.each(BOTH)('%s written now', (_name, write) => {
     expect((await failed)[0]).toMatchObject({ code: 'EPIPE' });
   });
 
+  it('is with the kernel also where the socket’s class is of another bundle of the program', async () => {
+    class AlsoPlain extends Socket {}
+    const [near, far] = await socketPair();
+    if (near.connecting) await once(near, 'connect');
+    const { _handle } = near as unknown as { _handle: unknown };
+    const other = Object.assign(new AlsoPlain(), { _handle, connecting: false });
+    expect(write(other, Buffer.from('some words of mine'))).toBe(true);
+    Object.assign(other, { _handle: null });
+    near.destroy();
+    expect(String(await readToEnd(far))).toBe('some words of mine');
+  });
+
   it('goes through a stream that is more than its descriptor', async () => {
     const seen: string[] = [];
     class Changing extends Socket {
@@ -77,6 +90,14 @@ describe.each(BOTH)('%s written now', (_name, write) => {
     write(changing, Buffer.from('not for the wire'));
     expect(seen.join('')).toBe('not for the wire');
     Object.assign(changing, { _handle: null });
+  });
+
+  it('goes through TLS, not past it', async () => {
+    const [near, far] = await socketPair();
+    const encrypted = new TLSSocket(near);
+    expect(write(encrypted, Buffer.from('some secret words'))).toBe(false);
+    near.destroy();
+    expect(String(await readToEnd(far))).not.toContain('secret');
   });
 
   it('goes through a stream without a descriptor', async () => {

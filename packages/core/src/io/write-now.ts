@@ -1,11 +1,7 @@
 import { writevSync } from 'node:fs';
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 import { descriptorOf, writeTo } from './descriptor.ts';
-import { ViewSocket } from './view-socket.ts';
-
-/** Only these write plain bytes to their descriptor: that of a TLS socket is the encrypted one's. */
-const PLAIN: ReadonlySet<unknown> = new Set([Socket, ViewSocket]);
 
 /** Called, later, when the stream has written what it was left. */
 type Written = (error?: Error | null) => void;
@@ -46,7 +42,6 @@ function writeDirectly(output: Writable, bytes: Buffer): number {
 
 /** The descriptor of an output that may be written to directly, or -1. */
 function freeDescriptor(output: Writable): number {
-  if (output.writableLength > 0 || !output.writable || !PLAIN.has(output.constructor)) return -1;
-  if ((output as Socket).connecting) return -1;
+  if (output.writableLength > 0 || !output.writable || (output as Socket).connecting) return -1;
   return descriptorOf(output);
 }
