@@ -1,6 +1,8 @@
 /** Connections of one bridge to one host agent, those in the making included. */
 const MAX_CONNECTIONS = 64;
 
+const RESOLVED = Promise.resolve();
+
 /**
  * Lets a bridge have so many connections to an agent at once; further clients wait their turn. A target can slow
  * itself down so, never the host's own use of its agents, whose backlog and descriptors are few.
@@ -31,7 +33,7 @@ export class ConnectionLimit {
       });
     };
     this.#waiting.add(start);
-    queueMicrotask(() => this.#next());
+    void RESOLVED.then(() => this.#next()); // which takes less than queueMicrotask
     return () => void this.#waiting.delete(start);
   }
 

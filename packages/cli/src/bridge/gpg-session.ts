@@ -6,6 +6,7 @@ import type { BridgeError } from '@gpg-bridge/core/errors';
 import { AheadSession } from '@gpg-bridge/core/host/ahead-session';
 import type { AnswersAhead } from '@gpg-bridge/core/host/answers-ahead';
 import { awaitKeyUse } from '@gpg-bridge/core/host/await-key-use';
+import { Attempt } from '@gpg-bridge/core/host/giving-up';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import { KeyUseRules } from '@gpg-bridge/core/host/key-use-rules';
@@ -34,10 +35,10 @@ export interface GpgService {
 
 /** Joins one client's stream with a connection of its own to the host's gpg-agent, when there is room for it. */
 export function serveGpgStream(stream: MuxStream, service: GpgService): void {
-  const opening = new AbortController();
+  const opening = new Attempt();
   const trace = traceOf(stream, service);
   const stopWaiting = service.connections.enter((leave) => {
-    opening.signal.addEventListener('abort', leave);
+    opening.addEventListener('abort', leave);
     service.agent.open(
       {
         opened: ({ socket, greeting, identity }) => {
@@ -51,7 +52,7 @@ export function serveGpgStream(stream: MuxStream, service: GpgService): void {
           answerUnavailable(stream, error, service.log);
         },
       },
-      opening.signal,
+      opening,
     );
   });
   // A client that leaves before its turn, or before the agent greets, keeps no connection.

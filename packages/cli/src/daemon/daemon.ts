@@ -62,7 +62,7 @@ export class Daemon {
     this.#log = new LogFile(files.log, Date.now, () => this.#target.name);
     this.#journal = new Journal(
       // Behind the answer, which leaves in the same turn; that a key is used is on record before.
-      (entry) => queueMicrotask(() => this.#log.appendLimited(entry)),
+      (entry) => void Promise.resolve(entry).then((behind) => this.#log.appendLimited(behind)),
       (key) => this.#attachment.keys.owners.get(key),
     );
     this.#keyUses = new KeyUses({

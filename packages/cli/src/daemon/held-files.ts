@@ -89,8 +89,12 @@ export class HeldFiles {
 
   /** A daemon whose control socket is gone (a runtime directory that was removed) can't be found any more. */
   #watch(control: Claim): FSWatcher | undefined {
+    const { control: path } = this.#files;
+    // Logs may be in its directory, which every use of a key writes to: all bridges would wake up. Only Linux lets a
+    // socket itself be watched.
+    const watched = process.platform === 'linux' ? path : dirname(path);
     try {
-      const watcher = watch(dirname(this.#files.control), () => {
+      const watcher = watch(watched, () => {
         if (!control.holds()) this.#options.onLost();
       });
       return watcher.on('error', () => {});

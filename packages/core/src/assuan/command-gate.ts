@@ -22,7 +22,7 @@ export interface GateRules {
   admit?(command: PendingOperation, block: Buffer): Admission | Promise<Admission>;
   /**
    * Asked about a command behind others that the agent has not answered: whether it may go to the agent with them.
-   * If not it waits, and is asked about again. One that may is not asked about with `admit`, and passes as it is.
+   * If not it waits until these are answered, and is asked about with `admit`. One that may is not asked about with `admit`, and passes as it is.
    */
   overlaps?(command: PendingOperation, block: Buffer): boolean;
   /** Asked when the agent inquires: what it is sent in the client's place, which then does not see the inquiry. */
@@ -104,6 +104,8 @@ export class CommandGate {
   readonly #overlapping: PendingOperation[] = [];
   /** What has to be written to the agent, with what follows it in the same chunk. */
   #unwritten: Buffer[] = [];
+  /** The next command of the client has to wait until the agent has answered all of them. */
+  #mustWait = false;
   /** Something was written to the agent since the last bytes of it came. */
   #hasWritten = false;
   #chosenKey: string | undefined;
@@ -302,6 +304,7 @@ export class CommandGate {
     const operation = isCommand ? this.#operation() : undefined;
     if (!operation || !this.#rules.overlaps?.(operation, bytes)) {
       line.reset(); // it is read again when its turn has come
+      this.#mustWait = isCommand;
       return from;
     }
     this.#overlapping.push(operation);
@@ -386,6 +389,7 @@ export class CommandGate {
         return;
       }
       this.#turn = 'inquiry';
+      this.#mustWait = false;
       this.#out.toClient(answer);
     } else {
       const isOver = last === 'OK' && this.#current?.command === 'BYE';
@@ -394,6 +398,7 @@ export class CommandGate {
       this.#current = next;
       this.#edit = undefined;
       this.#turn = isOver ? 'over' : next ? 'agent' : 'client';
+      if (!next) this.#mustWait = false;
       this.#out.toClient(replaced ?? answer);
       // The agent closes now, and answers nothing that came behind BYE.
       if (isOver) {
@@ -441,6 +446,7 @@ export class CommandGate {
   }
 
   #useEarly(): void {
+    if (this.#mustWait) return;
     if (this.#early.length > 0) {
       const early = this.#early.length === 1 ? this.#early[0]! : Buffer.concat(this.#early);
       this.#early = [];

@@ -12,6 +12,7 @@ import { AGENT_TABLE, type AgentEvent, type AgentState } from '../machine/agent-
 import { type EndPayloads, SessionEnd } from '../machine/session-end.ts';
 import type { SessionTrace } from '../machine/session-trace.ts';
 import { StateMachine } from '../machine/state-machine.ts';
+import { Attempt } from './giving-up.ts';
 import { type AgentIdentity, answersInPieces, type OpenAgent, type OpenedAgent } from './open-agent.ts';
 
 interface Payloads extends EndPayloads {
@@ -68,7 +69,7 @@ export class AgentSession {
   readonly #scanner: BlockScanner;
   readonly #gate: CommandGate;
   readonly #end: SessionEnd;
-  readonly #opening = new AbortController();
+  readonly #opening = new Attempt();
   #socket: Socket | undefined;
   #owed: Owed | undefined;
   #expected: 'command' | 'inquiry' = 'command';
@@ -169,7 +170,7 @@ export class AgentSession {
         opened: (opened) => this.machine.dispatch('AGENT_SOCKET_CONNECTED', opened),
         failed: (error) => this.#end.fail(error),
       },
-      this.#opening.signal,
+      this.#opening,
     );
   }
 

@@ -165,6 +165,19 @@ describe('told commands', () => {
     expect(asked()).toEqual(['HAVEKEY']);
   });
 
+  it('that have to wait are not decided about at every answer, but when they come and when it is their turn', () => {
+    const decided: string[] = [];
+    const admit: GateRules['admit'] = ({ command }, block) => {
+      decided.push(command);
+      return command === 'SETHASH' ? { pass: true, instead: Buffer.from(block) } : PASS;
+    };
+    const { client, agent, asked } = session({ rules: { admit } });
+    client(SETTINGS, 'HAVEKEY\n');
+    for (const _answer of SETTINGS) agent('OK\n');
+    expect(asked()).toEqual([...SETTINGS, 'HAVEKEY']);
+    expect(decided).toEqual(['RESET', 'SIGKEY', 'SETKEYDESC', 'SETHASH', 'SETHASH', 'HAVEKEY']);
+  });
+
   it('are told as closed, each of them, when the agent goes', () => {
     const { client, made, operations } = session();
     client(SETTINGS, 'PKSIGN\n');

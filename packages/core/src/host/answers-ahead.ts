@@ -164,7 +164,6 @@ export class AnswersAhead {
     const pattern = learnablePattern(line, answer, this.narrowed);
     if (pattern === undefined || this.#entries.has(pattern)) return false;
     this.#add(pattern, answer);
-    this.#recent.delete(line);
     return true;
   }
 
@@ -183,9 +182,8 @@ export class AnswersAhead {
 
   /** The target used a line, which is asked for its next session if it may be. */
   used(line: string): void {
-    if (!ASKED_ALONG.test(line)) return;
-    if (this.#isKnown(line)) return;
-    this.#recent.delete(line);
+    // One of these is in no entry; see `#add`.
+    if (!this.#recent.delete(line) && (!ASKED_ALONG.test(line) || this.#isKnown(line))) return;
     this.#recent.add(line);
     if (this.#recent.size <= MAX_RECENT) return;
     const [oldest = ''] = this.#recent;
@@ -211,13 +209,15 @@ export class AnswersAhead {
   }
 
   #isKnown(line: string): boolean {
-    return [...this.#entries.values()].some(({ fits }) => fits.test(line));
+    for (const { fits } of this.#entries.values()) if (fits.test(line)) return true;
+    return false;
   }
 
   #add(pattern: string, answer: string, notFirst = false): void {
     const entry = { id: this.newId(), pattern, answer, notFirst, fits: new RegExp(pattern) };
     this.#entries.set(pattern, entry);
     this.#byId.set(entry.id, entry);
+    for (const line of this.#recent) if (entry.fits.test(line)) this.#recent.delete(line);
   }
 
   #remove(pattern: string): void {

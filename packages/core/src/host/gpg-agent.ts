@@ -12,6 +12,7 @@ import { writeFirst } from '../io/write-first.ts';
 import { writeNow } from '../io/write-now.ts';
 import { type LogCallback, noLog } from '../log.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
+import type { GivingUp } from './giving-up.ts';
 import {
   answersInPieces,
   type OpenedAgent,
@@ -47,7 +48,7 @@ interface Reached {
   asked: number;
   /** Called when the agent ends before it has answered them. */
   again: (() => void) | undefined;
-  signal: AbortSignal | undefined;
+  signal: GivingUp | undefined;
 }
 
 /** What every connection is asked first. */
@@ -114,11 +115,11 @@ export class HostGpgAgent {
    * was used before is connected to at once; an agent that has to be found, started or waited for takes
    * `connect`, and so does one that closes such a connection before it greets.
    */
-  open(outcome: OpenOutcome, signal?: AbortSignal): void {
+  open(outcome: OpenOutcome, signal?: GivingUp): void {
     this.#queue.open(outcome, signal);
   }
 
-  #openNow(outcome: OpenOutcome, signal?: AbortSignal): void {
+  #openNow(outcome: OpenOutcome, signal?: GivingUp): void {
     const path = this.#directPath;
     if (path === undefined) {
       this.#openAnew(outcome, signal);
@@ -144,11 +145,11 @@ export class HostGpgAgent {
     openSocket(socket, this.#openOptions(signal), direct, anew);
   }
 
-  #openOptions(signal: AbortSignal | undefined): OpenOptions {
+  #openOptions(signal: GivingUp | undefined): OpenOptions {
     return { greetingTimeoutMs: this.#options.greetingTimeoutMs, log: this.#log, signal };
   }
 
-  #openAnew(outcome: OpenOutcome, signal: AbortSignal | undefined, isRepeated = false): void {
+  #openAnew(outcome: OpenOutcome, signal: GivingUp | undefined, isRepeated = false): void {
     const again = isRepeated ? undefined : () => this.#openAnew(outcome, signal, true);
     const reached: Reached = { path: '', stamp: undefined, asked: 0, again, signal };
     const connect = async () => {

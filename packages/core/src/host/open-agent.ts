@@ -3,6 +3,7 @@ import { awaitGreeting } from '../assuan/greeting.ts';
 import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
 import type { LogCallback } from '../log.ts';
 import type { AgentConnection } from './connect.ts';
+import type { GivingUp } from './giving-up.ts';
 
 /** A connection to the host's gpg-agent that has greeted. */
 export interface OpenedAgent {
@@ -35,7 +36,7 @@ export interface OpenOptions {
   greetingTimeoutMs?: number | undefined;
   log?: LogCallback | undefined;
   /** Gives up: neither outcome is called after it, and the connection is ended. */
-  signal?: AbortSignal | undefined;
+  signal?: GivingUp | undefined;
 }
 
 /** Whether an agent is reached over TCP, as on Windows: its answers come in pieces, see `CommandGate.hurry`. */
@@ -44,7 +45,7 @@ export function answersInPieces(socket: Socket): boolean {
 }
 
 /** Opens connections, each with one call of its outcome. */
-export type OpenAgent = (outcome: OpenOutcome, signal?: AbortSignal) => void;
+export type OpenAgent = (outcome: OpenOutcome, signal?: GivingUp) => void;
 
 const HOST_AGENT = "the host's gpg-agent";
 

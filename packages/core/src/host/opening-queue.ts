@@ -1,3 +1,4 @@
+import type { GivingUp } from './giving-up.ts';
 import type { OpenAgent, OpenOutcome } from './open-agent.ts';
 
 /**
@@ -10,7 +11,7 @@ const PATIENCE_MS = 5_000;
 
 interface Waiting {
   outcome: OpenOutcome;
-  signal: AbortSignal | undefined;
+  signal: GivingUp | undefined;
   since: number;
 }
 
@@ -24,12 +25,12 @@ export class OpeningQueue {
     this.#open = open;
   }
 
-  open(outcome: OpenOutcome, signal?: AbortSignal): void {
+  open(outcome: OpenOutcome, signal?: GivingUp): void {
     if (this.#opening < MOST_AT_ONCE) this.#start(outcome, signal);
     else this.#waiting.push({ outcome, signal, since: performance.now() });
   }
 
-  #start(outcome: OpenOutcome, signal: AbortSignal | undefined): void {
+  #start(outcome: OpenOutcome, signal: GivingUp | undefined): void {
     let isOver = false;
     const over = () => {
       if (isOver) return;
