@@ -22,7 +22,7 @@ $SIG{PIPE} = 'IGNORE';
 sub take_ahead {
     $kept .= $out;
     my ($line) = $kept =~ /([^\n]*)\n\z/ or return '';
-    my $answer = $line =~ /^GETINFO version/ ? "D 2.2\nOK\n" : $line =~ SET ? "OK\n" : '';
+    my $answer = $line =~ /^GETINFO version/ ? "D 9.9\nOK\n" : $line =~ SET ? "OK\n" : '';
     return '' if $answer && syswrite $client, $answer;
     (my $lines, $kept) = ($kept, '');
     return $lines;

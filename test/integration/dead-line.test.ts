@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { existsSync, lstatSync } from 'node:fs';
-import { readFile, rm } from 'node:fs/promises';
+import { mkdir, readFile, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Up } from '@gpg-bridge/test-support/bridged';
@@ -8,6 +10,7 @@ import { TestClient } from '@gpg-bridge/test-support/client-pair';
 import { FarMachine } from '@gpg-bridge/test-support/far-machine';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
+import { stopProcess } from '@gpg-bridge/test-support/process';
 import { requireRuntime } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
@@ -248,9 +251,76 @@ describe('a line that has ended before the program that carried it', () => {
     await expect.poll(() => existsSync(over), PATIENT).toBe(true);
     const { status, stdout } = await person.run(['status', '--exec', enter, '--json']);
     // A slow look may find it gone.
-    const shown = (JSON.parse(stdout.toString()) as Status[]).map((bridge) => bridge.state);
+    const shown = JSON.parse(stdout.toString()) as Status[];
     if (state === 'ending' && shown.length === 0) expect(status).toBe(3);
-    else expect([status, shown]).toEqual([1, [state]]);
+    else {
+      const lastError = expect.stringMatching(/^the target closed its end/);
+      expect([status, shown]).toMatchObject([1, [{ state, lastError }]]);
+    }
+  });
+});
+
+describe('a line that ends', () => {
+  /** Enters a home on this machine, with programs of a test's own first. */
+  async function enterScript(target: GnupgHome): Promise<string> {
+    const words = `GNUPGHOME=${target.dir} HOME=${target.dir} PATH=${target.dir}/bin:$PATH`;
+    return writeScript(target.dir, 'enter', `export ${words}\nexec "$@"`);
+  }
+
+  it.each([[['--restart']], [[]]])(
+    'while `up %s` looks at its bridge is there again behind it',
+    async (flags) => {
+      const person = await Person.create();
+      const target = await person.localHome();
+      const up = ['up', '--exec', await enterScript(target), '--runtime=perl', ...flags];
+      const { pid } = await person.json<Up>(...up);
+      const [server] = await childrenOf(pid);
+      await stopProcess(server!); // so that the look takes until the end
+      const again = person.run(up);
+      await delay(700);
+      process.kill(server!, 'SIGKILL');
+      const { status, stderr } = await again;
+      expect(status, stderr).toBe(0);
+      expect(await person.json<Status[]>('status')).toMatchObject([{ state: 'ready' }]);
+      const signed = await target.gpg(['--no-autostart', '--clear-sign'], { input: 'hello' });
+      expect(signed.status, signed.stderr).toBe(0);
+    },
+  );
+
+  it('while another bridge was to take its place is blamed on nobody', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const enter = await enterScript(target);
+    const { pid } = await person.json<Up>('up', '--exec', enter, '--runtime=perl', '--restart');
+    const [server] = await childrenOf(pid);
+    const successor = connect(await person.file('.sock'));
+    successor.write('handover\n');
+    await once(successor, 'data');
+    process.kill(server!, 'SIGKILL');
+    const state = async () => (await person.json<Status[]>('status')).map((bridge) => bridge.state);
+    await expect.poll(state, PATIENT).toEqual(['waiting-for-target']);
+    successor.destroy();
+    await expect.poll(state, PATIENT).toEqual(['ready']);
+    expect(await person.ok('log', '--exec', enter)).not.toContain('something replaced');
+  });
+
+  it('while git is set up in the target ends the bridge that was being started', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    await mkdir(join(target.dir, 'bin'));
+    await writeScript(join(target.dir, 'bin'), 'git', 'kill -KILL $PPID');
+    const enter = await enterScript(target);
+    const { status, stderr } = await person.run([
+      'up',
+      '--exec',
+      enter,
+      '--runtime=perl',
+      '--git',
+      '--restart',
+    ]);
+    expect(stderr).toContain('closed its end');
+    expect(status).not.toBe(0);
+    expect(await person.json('status')).toEqual([]);
   });
 });
 

@@ -30,7 +30,7 @@ export class FickleAgent {
 
   #serve(client: net.Socket, agent: net.Socket): void {
     const [waiting, partial] = [[] as string[], { client: '', agent: '' }];
-    let isBusy = false;
+    let isBusy = true; // with its greeting
     let inquires = false;
     const next = () => {
       while (!isBusy && waiting.length > 0) {

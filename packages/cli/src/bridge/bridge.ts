@@ -20,11 +20,16 @@ const LAST_WORDS_MS = 500;
 /** How long the host's programs may take that are not needed any more. */
 const HOST_TIMEOUT_MS = 1_000;
 
+interface BridgeEvents {
+  lost: [error: BridgeError | undefined];
+  end: [error: BridgeError | undefined];
+}
+
 /**
  * The host's end of a stdio carrier: a socket server in the target, and for each of its clients a
  * connection to the host's agent. Emits `lost` when it serves nobody any more, and `end` once, with the reason.
  */
-export class Bridge extends EventEmitter<{ lost: []; end: [error: BridgeError | undefined] }> {
+export class Bridge extends EventEmitter<BridgeEvents> {
   readonly #served: ServedTarget;
   readonly #exec: ExecStream;
   /** Streams and bytes of its own checks, which are nobody's sessions. */
@@ -37,7 +42,7 @@ export class Bridge extends EventEmitter<{ lost: []; end: [error: BridgeError | 
     served.muxer.on('close', async (error) => {
       // The paths are somebody else's from now on.
       this.pause();
-      this.emit('lost');
+      this.emit('lost', error);
       // What carries a dead line may never notice.
       if (error?.code === 'LINE_SILENT') exec.kill();
       // The command that reached the target says why on its standard error, a moment later.

@@ -93,6 +93,8 @@ export async function serveTarget(
     const given = gpg && (await host.keys?.catch(() => undefined));
     const { keys: filter, hostEnv: env, onKeysChange: onChange } = parts;
     const keySync = given && filter && new KeySync({ operations, filter, given, env, onChange, log });
+    // What is done for git and for keys fails with a warning, also at the end of the line.
+    if (muxer.closed) throw ended ?? givenUp();
     return { muxer, sockets, keySync };
   } catch (error) {
     muxer.close();

@@ -97,7 +97,10 @@ export class Attachment {
     const asked = () => end('it was told to');
     // At once, though why it was lost and `bridge.stop` take time: an `up` that comes meanwhile must not reuse it.
     const leave = () => state.enter(signal.aborted || !options.restart ? 'ending' : 'waiting-for-target');
-    bridge.once('lost', leave);
+    bridge.once('lost', (error) => {
+      leave();
+      if (error && !signal.aborted) state.lastError = error.why;
+    });
     bridge.once('end', (error) => end(error?.why ?? 'it was stopped'));
     signal.addEventListener('abort', asked);
     // Without events of the engine, the end of the command's streams shows that the target has stopped.

@@ -19,6 +19,9 @@ export interface HeldFilesOptions {
   log: LogCallback;
 }
 
+/** Files that may be beside the control socket, and that every use of a key writes to. */
+const OF_LOGS = /\.(?:log|uses)(?:\.1)?$/;
+
 /** The files by which a daemon is found: the control socket that proves it is alive, and the PID file. */
 export class HeldFiles {
   #files: BridgeFiles;
@@ -89,12 +92,9 @@ export class HeldFiles {
 
   /** A daemon whose control socket is gone (a runtime directory that was removed) can't be found any more. */
   #watch(control: Claim): FSWatcher | undefined {
-    const { control: path } = this.#files;
-    // Logs may be in its directory, which every use of a key writes to: all bridges would wake up. Only Linux lets a
-    // socket itself be watched.
-    const watched = process.platform === 'linux' ? path : dirname(path);
     try {
-      const watcher = watch(watched, () => {
+      const watcher = watch(dirname(this.#files.control), (_event, name) => {
+        if (name !== null && OF_LOGS.test(name)) return;
         if (!control.holds()) this.#options.onLost();
       });
       return watcher.on('error', () => {});

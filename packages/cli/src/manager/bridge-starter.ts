@@ -1,4 +1,3 @@
-import { BridgeError } from '@gpg-bridge/core/errors';
 import { type BridgeOptions, checkOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import { askDaemon, type CheckRequest, type DaemonStatus } from '../daemon/control.ts';
@@ -8,7 +7,7 @@ import type { BridgeFiles } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { infoOf, workingInfo } from './bridge-info.ts';
-import { isUsable } from './is-usable.ts';
+import { isUp, isUsable } from './is-usable.ts';
 import type { RunningBridges } from './running-bridges.ts';
 import { spawnDaemon } from './spawn-daemon.ts';
 import { removeLeftovers, stopDaemon } from './stop-daemon.ts';
@@ -65,13 +64,18 @@ export class BridgeStarter {
     await target.check();
     const files = this.#running.files(bridgeKey(target));
     let running = await this.#running.findFollowing(target);
-    if (running && (await serves(running))) return this.#reuse(target, running, given);
+    const reused = running && (await serves(running)) && (await this.#reuse(target, running, given));
+    if (reused) return reused;
     ensureStateDirectory(this.#running.directory);
     const lock = await untilClaimed(files.lock);
     try {
       // Somebody else may have started it while we waited.
       running = await this.#running.findFollowing(target);
-      if (running && (await serves(running))) return await this.#reuse(target, running, given);
+      if (running && (await serves(running))) {
+        const started = await this.#reuse(target, running, given);
+        if (started) return started;
+        running = await this.#running.findFollowing(target);
+      }
       if (running && running.state !== 'ending') {
         return await this.#replace(target, running, mergedOptions(running.options, given), now);
       }
@@ -98,30 +102,27 @@ export class BridgeStarter {
     });
   }
 
-  /** Has a bridge that runs checked and mended, once it is ready. */
+  /** Has a bridge that runs checked and mended, or waits until it is ready; undefined if it ends meanwhile. */
   async #reuse(
     target: Target,
     running: DaemonStatus,
     { takeover, until }: BridgeOptions,
-  ): Promise<BridgeInfo> {
-    const files = this.#running.files(running.key);
-    if (running.state !== 'ready' && running.state !== 'broken') {
-      this.#progress(`waiting for the bridge to ${target.name}`);
-      // One that turns to another container of its name lets go of its first control socket, and takes the target's.
-      const there = this.#running.files(bridgeKey(target));
-      const status =
-        (await askDaemon(files.control, 'ready', READY_TIMEOUT_MS)) ??
-        (await askDaemon(there.control, 'ready', READY_TIMEOUT_MS));
-      if (status) return infoOf(status, 'running');
+  ): Promise<BridgeInfo | undefined> {
+    const { control } = this.#running.files(running.key);
+    let status: DaemonStatus | undefined = running;
+    if (isUp(running)) {
+      const check: CheckRequest = { mend: true, takeover, until };
+      status = await askDaemon(control, 'check', CHECK_TIMEOUT_MS, check);
+      if (status && isUp(status)) return workingInfo(status);
     }
-    const check: CheckRequest = { mend: true, takeover, until };
-    const checked = await askDaemon(files.control, 'check', CHECK_TIMEOUT_MS, check);
-    if (checked) return workingInfo(checked);
-    throw new BridgeError('DAEMON_FAILED', {
-      what: `the bridge to ${target.name} ended`,
-      why: running.lastError ?? 'it went away while it was being waited for',
-      fix: `Try again, or see ${files.log} for what happened.`,
-    });
+    if (!status || status.state === 'ending') return undefined;
+    this.#progress(`waiting for the bridge to ${target.name}`);
+    // One that turns to another container of its name lets go of its first control socket, and takes the target's.
+    const there = this.#running.files(bridgeKey(target)).control;
+    const ready =
+      (await askDaemon(control, 'ready', READY_TIMEOUT_MS)) ??
+      (await askDaemon(there, 'ready', READY_TIMEOUT_MS));
+    return ready && isUp(ready) ? infoOf(ready, 'running') : undefined;
   }
 
   /**

@@ -1,6 +1,6 @@
 import type { BridgeOptions } from '../bridge-options.ts';
 import type { DaemonStatus, NamedTarget } from '../daemon/control.ts';
-import { isUsable } from './is-usable.ts';
+import { isUp, isUsable } from './is-usable.ts';
 import type { RunningBridges } from './running-bridges.ts';
 
 /** The variables that decide in which engine a name is looked up; an unset one counts as empty. */
@@ -38,6 +38,5 @@ export async function confirmBridge(
   const asked: NamedTarget = { spec, user: options.user, env, options };
   const [status, another] = await running.askAll('confirm', CONFIRM_TIMEOUT_MS, asked);
   if (!status || another) return undefined;
-  const isUp = status.state === 'ready' || status.state === 'broken';
-  return isUp && (await isUsable(status, options)) ? status : undefined;
+  return isUp(status) && (await isUsable(status, options)) ? status : undefined;
 }

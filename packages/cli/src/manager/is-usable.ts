@@ -9,13 +9,14 @@ export async function isUsable(running: DaemonStatus, given: BridgeOptions): Pro
   return optionChanges(running.options, wanted).length === 0 && !(await couldHaveSsh(running, wanted));
 }
 
+/** Whether a daemon's bridge is attached to its target. */
+export function isUp({ state }: DaemonStatus): boolean {
+  return state === 'ready' || state === 'broken';
+}
+
 /** Whether the ssh-agent that a bridge did not find when it attached is there by now. */
-async function couldHaveSsh(
-  { state, missing }: DaemonStatus,
-  { sshAuthSock }: BridgeOptions,
-): Promise<boolean> {
-  const isUp = state === 'ready' || state === 'broken';
-  if (!isUp || !missing.includes('ssh-agent') || sshAuthSock === undefined) return false;
+async function couldHaveSsh(running: DaemonStatus, { sshAuthSock }: BridgeOptions): Promise<boolean> {
+  if (!isUp(running) || !running.missing.includes('ssh-agent') || sshAuthSock === undefined) return false;
   return isListening(sshAuthSock);
 }
 

@@ -388,6 +388,30 @@ describe('answers that are sent along', () => {
     expect(answers.recent).toContain(first);
   });
 
+  it('include the answer to the line that waits also if it comes in parts, but not behind an inquiry', () => {
+    const forbidden = 'ERR 67109115 Forbidden <GPG Agent>\n';
+    for (const [parts, isKept] of [
+      [['O', 'K', '\n'], true],
+      [['D some', 'thing\nO', 'K\n'], true],
+      [[`D ${'x'.repeat(900)}\n`, `D ${'x'.repeat(900)}\n`, 'OK', '\n'], false],
+      [['S some', 'thing\nINQUIRE SOMETHING\n'], false],
+    ] as const) {
+      const { client, agent, along, answers, sent } = session({ recent: [first!] });
+      answers.learn(`KEYINFO ${GRIP}`, Buffer.from(forbidden));
+      client([], `${first}\n`);
+      for (const part of parts) agent(part);
+      if (!parts.join('').endsWith('OK\n')) {
+        client([], 'END\n');
+        agent('OK\n');
+      }
+      expect(along()).toMatchObject(isKept ? [{ line: first, answer: parts.join('') }] : []);
+      client([], 'PKSIGN\n');
+      agent('D signature\nOK\n');
+      expect(sent.client).toMatch(/D signature\nOK\n$/);
+      expect(along()).toHaveLength(isKept ? 1 : 0);
+    }
+  });
+
   it('include the answer to the line that waits, which is asked once', () => {
     const { client, agent, asked, along, answers } = session({ recent: [first!] });
     answers.learn(`KEYINFO ${GRIP}`, Buffer.from('ERR 67109115 Forbidden <GPG Agent>\n'));

@@ -1,4 +1,4 @@
-import { type OnceEntry, onceFields } from '../assuan/answer-table.ts';
+import { MAX_AHEAD_LINE, type OnceEntry, onceFields } from '../assuan/answer-table.ts';
 import {
   type Admission,
   CommandGate,
@@ -42,6 +42,7 @@ interface AskedLine {
   readonly passage: Passage;
 }
 
+const NOTHING = Buffer.alloc(0);
 const CANCEL = Buffer.from('CAN\n');
 const NO_ENTRIES: readonly OnceEntry[] = [];
 /** Answers that are sent along to one session, in bytes. */
@@ -73,8 +74,9 @@ export class AheadSession implements GateRules {
   #hasInquired = false;
   /** The next bytes for the client end the answer to a command. */
   #isLastPart = false;
-  /** The line that waits for the agent's answer; undefined once a part of the answer has left. */
+  /** The line that waits for the agent's answer, if that may be kept, and what has left of it. */
   #line: string | undefined;
+  #parts = NOTHING;
   #hasWaited = false;
   /** Our own questions that the agent is answering. */
   #asking: { questions: Questions; lines: readonly AskedLine[]; done: () => void } | undefined;
@@ -125,6 +127,8 @@ export class AheadSession implements GateRules {
     const refusal = this.#check.refusalOf(operation.command);
     if (refusal) return { answer: refusal };
     this.#line = line;
+    this.#parts = NOTHING;
+    this.#comesAgain = false;
     this.#answers.used(line);
     const isFirst = !this.#hasWaited;
     this.#hasWaited = true;
@@ -153,7 +157,10 @@ export class AheadSession implements GateRules {
 
   inquired(): Buffer | undefined {
     const [told, next] = this.#told;
-    if (!told) return undefined;
+    if (!told) {
+      this.#line = undefined; // what depends on data of the client is not kept
+      return undefined;
+    }
     this.#hasInquired = true;
     // The agent has taken the next line for the data that it asks for.
     if (next) {
@@ -213,11 +220,21 @@ export class AheadSession implements GateRules {
       if (isLast) this.#compare();
       return;
     }
-    if (isLast && this.#line !== undefined) this.#keepAnswer(this.#line, bytes);
-    this.#line = undefined;
-    this.#comesAgain = false;
+    if (this.#line !== undefined) this.#keepPart(this.#line, bytes, isLast);
     if (isLast && this.gate.isIdle) this.#out.toClientInTurn(bytes, this.#turn());
     else this.#out.toClient(bytes);
+  }
+
+  /** An agent writes a line and its end separately: they may come as two parts. */
+  #keepPart(line: string, bytes: Buffer, isLast: boolean): void {
+    const parts = this.#parts;
+    this.#parts = NOTHING;
+    if (isLast) this.#keepAnswer(line, parts.length > 0 ? Buffer.concat([parts, bytes]) : bytes);
+    else if (parts.length + bytes.length <= MAX_AHEAD_LINE) {
+      this.#parts = Buffer.concat([parts, bytes]);
+      return;
+    }
+    this.#line = undefined;
   }
 
   #keepAnswer(line: string, answer: Buffer): void {
