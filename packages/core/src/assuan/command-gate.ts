@@ -95,7 +95,7 @@ export class CommandGate {
   readonly #out: GateOutlets;
   readonly #now: () => number;
   readonly #fromClient = new LineHead(
-    (line) => line.wordLength === NAMES_KEY_LENGTH && namesKey(line.word.toUpperCase()),
+    (line) => line.wordLength === NAMES_KEY_LENGTH && line.hasBlank && namesKey(line.word.toUpperCase()),
   );
   readonly #fromAgent = new LineHead((line) => line.wordIs('ERR'));
   #turn: Turn = 'greeting';

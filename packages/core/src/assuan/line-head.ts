@@ -102,6 +102,11 @@ export class LineHead implements ByteReader {
     return this.wordLength > 0 && this.#word[0] === HASH;
   }
 
+  /** Whether a space or a tab ended the first word. Behind any other byte gpg-agent sees no argument, or another word. */
+  get hasBlank(): boolean {
+    return this.delimiter === SPACE || this.delimiter === TAB;
+  }
+
   /** `D` and a space, in either case as gpg-agent has it. A bare `D` is not data. */
   get isData(): boolean {
     return (

@@ -23,7 +23,7 @@ type Turn = 'greeting' | 'client' | 'agent' | 'inquiry' | 'over';
  */
 export class AssuanObserver {
   readonly #fromClient = new LineHead(
-    (line) => line.wordLength === NAMES_KEY_LENGTH && namesKey(line.word.toUpperCase()),
+    (line) => line.wordLength === NAMES_KEY_LENGTH && line.hasBlank && namesKey(line.word.toUpperCase()),
   );
   readonly #fromAgent = new LineHead((line) => line.wordIs('ERR'));
   readonly #early = new LineQueue();

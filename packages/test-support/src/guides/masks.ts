@@ -12,6 +12,8 @@ const MASKS: readonly (readonly [RegExp, string])[] = [
   [/\bpid \d+/g, 'pid N'],
   [/\bport \d+/g, 'port N'],
   [/\bsession \d+/g, 'session N'],
+  // Two programs of GnuPG that use a keyring for the first time, at once.
+  [/^gpg: (?:error opening lockfile '[^']*\.lock': No such file or directory|lockfile disappeared)\n/gm, ''],
   // A busy machine can be as slow as a person.
   [/, a person was needed/g, ''],
   [/\b\d+(?:\.\d+)? (?:µs|ms|s|min)(?!\w)/g, 'DURATION'],
