@@ -165,7 +165,8 @@ export class Daemon {
       this.#state.enter('waiting-for-target');
       const onPause = (until: Date) => {
         this.#state.nextAttempt = until;
-        this.#say(`the next attempt to attach is in ${(until.getTime() - Date.now()) / 1000} s`, 'info');
+        const tenths = Math.round((until.getTime() - Date.now()) / 100); // not 0.499 s
+        this.#say(`the next attempt to attach is in ${tenths / 10} s`, 'info');
       };
       await this.#target.comesBack(attempt, this.#ending.signal, onPause).catch((error: unknown) => {
         if (!this.#ending.signal.aborted) throw error; // the target never comes back
