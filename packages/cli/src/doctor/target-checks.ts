@@ -104,6 +104,9 @@ function judgeSocketPath(
   return failure(`${long.path}: ${long.tooLong}`, shorter);
 }
 
+/** What the bridge's end in a target calls itself, where its runtime lets it. */
+const SERVER_NAME = 'gpg-bridge socket server';
+
 /** Programs that still listen on a socket which had the path before. */
 function judgeSecondForward(
   { sockets }: TargetFacts,
@@ -111,7 +114,13 @@ function judgeSecondForward(
   { bridge }: Facts,
 ): Judgement | undefined {
   if (!bridge?.found) return undefined;
-  const [, ...others] = sockets.find(({ type, bridge: key }) => type === 'gpg-agent' && key)?.commands ?? [];
+  const commands = sockets.find(({ type, bridge: key }) => type === 'gpg-agent' && key)?.commands ?? [];
+  // The newest socket is the bridge's, but the kernel numbers them in order for each processor alone.
+  const own = Math.max(
+    0,
+    commands.findIndex((command) => command.startsWith(SERVER_NAME)),
+  );
+  const others = commands.filter((_command, at) => at !== own);
   if (others.length === 0) return fine('nothing else wants the path of the socket');
   const pids = others.map((command) => /\(pid (\d+)\)$/.exec(command)?.[1]).join(' ');
   return warning(
