@@ -47,9 +47,9 @@ export class Attachment {
     this.#options = options;
   }
 
-  /** The bridge that serves the target now. */
+  /** The bridge that serves the target now; one that is lost serves nobody, however long it takes to end. */
   get bridge(): Bridge | undefined {
-    return this.#bridge;
+    return this.#bridge?.isLost ? undefined : this.#bridge;
   }
 
   /** What a person should know of the host's agents. */

@@ -61,7 +61,7 @@ export class Handover {
     const inPlace = (await bridge?.inPlace()) ?? [];
     bridge?.pause();
     void closed.then(() => {
-      if (state.name !== 'ending' && !bridge?.isLost) bridge?.resume();
+      if (state.name !== 'ending') this.#options.bridge()?.resume();
     });
     this.#over = Promise.race([closed, once(signal, 'abort').then(() => {})]);
     return inPlace;
@@ -76,9 +76,8 @@ export class Handover {
     if (await Promise.race([idle, closed.then(() => false)])) end('another bridge has taken its place');
     else if (!signal.aborted) {
       // One that was lost meanwhile is in the state for that.
-      const serves = bridge()?.isLost === false;
-      if (serves || before !== 'ready') state.enter(before);
-      if (serves) bridge()?.resume();
+      if (bridge() || before !== 'ready') state.enter(before);
+      bridge()?.resume();
     }
   }
 }
