@@ -62,7 +62,11 @@ export default defineConfig({
         },
       },
     ],
-    reporters: ['default', './packages/test-support/src/requirements-reporter.ts'],
+    reporters: [
+      'default',
+      './packages/test-support/src/requirements-reporter.ts',
+      './packages/test-support/src/running-reporter.ts',
+    ],
     // Most of a test is waiting for other programs, so there may be more workers than cores.
     maxWorkers: 4,
     testTimeout: 120_000,

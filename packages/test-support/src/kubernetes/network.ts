@@ -3,6 +3,9 @@ import { basename, join } from 'node:path';
 import { run, runOk } from '../process.ts';
 import { kubernetesProgram } from './programs.ts';
 
+/** How long a program in a cluster's network may take: kubectl itself waits for ever. */
+const LIMIT_MS = 70_000;
+
 /** A network of its own for clusters: a kubelet takes no loopback address, and fixed ports disturb nobody. */
 export class ClusterNetwork {
   private constructor(readonly name: string) {}
@@ -23,7 +26,7 @@ export class ClusterNetwork {
   /** Runs a program in it, which has to succeed. */
   runInside(program: string, args: readonly string[], env = process.env): Promise<string> {
     const words = this.inside(program, args);
-    return runOk(words.command, words.args, { env });
+    return runOk(words.command, words.args, { env, limitMs: LIMIT_MS });
   }
 
   /** Adds an address that is not a loopback one. */
