@@ -3,6 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { childrenOf, Person } from '@gpg-bridge/test-support/cli';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { StandInKubectl, type StandInPod } from '@gpg-bridge/test-support/kubectl';
+import { PATIENT } from '@gpg-bridge/test-support/patient';
+import { untilEnded } from '@gpg-bridge/test-support/process';
 import { describe, expect, it } from 'vitest';
 
 interface Up {
@@ -234,4 +236,29 @@ describe('a deployment', () => {
     expect(stderr).toContain('none of its 1 pods is ready');
     expect(status).toBe(3);
   });
+});
+
+describe('a cluster that does not answer', () => {
+  it('keeps nobody from ending a bridge that is up', async () => {
+    const { person, kubectl, staging } = await twoClusters();
+    const { pid } = await person.json<Up>('up', 'k8s:dev');
+    await kubectl.setCluster('staging', { hangs: true, pods: [] });
+    expect(await person.ok('down', 'k8s:dev')).toContain('is down');
+    await untilEnded(pid);
+    expect(await sockets(staging)).toEqual([]);
+    await kubectl.setCluster('staging', { pods: [] });
+  }, 30_000);
+
+  it('keeps nobody from ending a bridge that waits for it', async () => {
+    const { person, kubectl } = await twoClusters();
+    const { pid } = await person.json<Up>('up', 'k8s:dev', '--restart');
+    await kubectl.setCluster('staging', { hangs: true, pods: [] });
+    const [exec] = await childrenOf(pid);
+    process.kill(exec!);
+    const asks = async () => (await kubectl.calls()).filter((words) => words.includes('pod')).length;
+    await expect.poll(asks, PATIENT).toBeGreaterThan(1);
+    expect(await person.ok('down', 'k8s:dev')).toContain('is down');
+    await untilEnded(pid);
+    await kubectl.setCluster('staging', { pods: [] });
+  }, 30_000);
 });

@@ -110,6 +110,8 @@ describe.each(['docker', 'podman'] as const)('exec and shell in a container of %
       // What ends it is not typed there.
       const other = await Terminal.of(person);
       await other.enter(`kill $(pgrep -f '[g]pg-bridge.js exec ${name} ')`, /[#$>] *$/);
+      // What is typed before the shell has the terminal again is lost.
+      await terminal.shows(/^begun$[\s\S]*[#$>] *$/m);
       const screen = await terminal.enter('echo status: $?; stty -a', /^status: 143$[\s\S]*echo/m);
       expect(screen).toMatch(/[^-]icanon[\s\S]*[^-]echo /);
     });

@@ -85,13 +85,19 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 // A bridge in the foreground goes on when its standard error is closed.
 process.stderr.on('error', () => {});
 
+/**
+ * How long what a command began and does not wait for, such as a kubectl without an answer, may keep its process: more
+ * than it takes to end a program that is slow to.
+ */
+const LINGER_MS = 3_000;
+
 const words = process.argv.slice(2);
-main(words).then(
-  (status) => {
-    process.exitCode = status;
-  },
-  (error: unknown) => {
+main(words)
+  .catch((error: unknown) => {
     const own = ownWords(words);
-    process.exitCode = report(error, own.includes('--verbose'), own.includes('--json'));
-  },
-);
+    return report(error, own.includes('--verbose'), own.includes('--json'));
+  })
+  .then((status) => {
+    process.exitCode = status;
+    setTimeout(() => process.stdout.write('', () => process.exit()), LINGER_MS).unref();
+  });

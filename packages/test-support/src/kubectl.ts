@@ -26,6 +26,8 @@ export interface StandInPod {
 
 /** A cluster: its pods and deployments are read at every call. */
 export interface StandInCluster {
+  /** It takes connections and answers nothing. */
+  hangs?: boolean;
   pods: StandInPod[];
   deployments?: { namespace?: string; name: string; matchLabels: Record<string, string> }[];
 }
@@ -152,7 +154,11 @@ const host = /^https:\/\/([\w-]+)\./.exec(cluster.cluster.server)[1];
 // In another network the same address may be another cluster's.
 const state = join(directory, 'clusters', (process.env.STAND_IN_NETWORK ?? '') + host + '.json');
 if (!existsSync(state)) fail('Unable to connect to the server: dial tcp: lookup ' + host + '.example: no such host');
-const { pods, deployments = [] } = JSON.parse(readFileSync(state, 'utf8'));
+const { pods, deployments = [], hangs } = JSON.parse(readFileSync(state, 'utf8'));
+if (hangs) {
+  setInterval(() => {}, 1_000_000);
+  return;
+}
 const namespace = flags.namespace ?? context?.context.namespace ?? 'default';
 const here = ({ namespace: its = 'default' }) => its === namespace;
 

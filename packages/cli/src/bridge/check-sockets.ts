@@ -31,6 +31,7 @@ type Found =
 const SILENCE_MS = 3_000;
 /** What a bridge says about a target that does not answer. */
 export const SILENT = 'the target does not answer';
+const NOT_ANSWERED: Found = { place: 'unknown', problem: SILENT };
 
 /**
  * Asks the host's agents through each socket in the target, as a client there would: the path has to lead to the
@@ -66,7 +67,7 @@ async function checkSocket(
   };
   let asked = 0;
   const mended: string[] = [];
-  let found = await inTime(ask());
+  let found = await inTime(ask(), NOT_ANSWERED);
   if (found.place === 'elsewhere' && mend) {
     try {
       await socket.claimAgain(mend.takeover, (text, level) => {
@@ -82,7 +83,7 @@ async function checkSocket(
         asked,
       };
     }
-    found = await inTime(ask());
+    found = await inTime(ask(), NOT_ANSWERED);
   }
   const problems: string[] = [];
   if (found.place === 'elsewhere') {
@@ -94,11 +95,11 @@ async function checkSocket(
 }
 
 /** A target that does not carry operations out, because it is paused or the line is dead, is not waited for. */
-async function inTime(found: Promise<Found>): Promise<Found> {
+export async function inTime<T>(found: Promise<T>, otherwise: T): Promise<T> {
   found.catch(() => {}); // it may fail when nobody waits for it any more
   let late: NodeJS.Timeout | undefined;
-  const silence = new Promise<Found>((resolve) => {
-    late = setTimeout(resolve, SILENCE_MS, { place: 'unknown', problem: SILENT });
+  const silence = new Promise<T>((resolve) => {
+    late = setTimeout(resolve, SILENCE_MS, otherwise);
   });
   try {
     return await Promise.race([found, silence]);

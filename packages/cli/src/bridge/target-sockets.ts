@@ -5,7 +5,7 @@ import type { TargetOperations } from '@gpg-bridge/core/remote/operations';
 import { type ServedSockets, type SocketSetup, serveSockets } from '@gpg-bridge/core/remote/serve-sockets';
 import { SOCKET_TYPES, type SocketType } from '@gpg-bridge/core/socket-type';
 import { printable } from '@gpg-bridge/core/text/escape';
-import { type CheckReport, checkSockets, type MendOptions } from './check-sockets.ts';
+import { type CheckReport, checkSockets, inTime, type MendOptions } from './check-sockets.ts';
 import type { GitSetup } from './git-setup.ts';
 
 /** What a bridge made in its target. */
@@ -89,10 +89,17 @@ export class TargetSockets {
     return { ...report, mended: [...made, ...report.mended] };
   }
 
-  /** The types of the sockets whose paths lead to this bridge. */
+  /** The types of the sockets whose paths lead to this bridge, as far as the target tells: silence counts as yes. */
   async inPlace(): Promise<SocketType[]> {
     const kept = this.#kept;
-    const found = await Promise.all(kept.map((socket) => socket.isInPlace().catch(() => false)));
+    const found = await Promise.all(
+      kept.map((socket) =>
+        inTime(
+          socket.isInPlace().catch(() => false),
+          true,
+        ),
+      ),
+    );
     return kept.filter((_socket, i) => found[i]).map(({ type }) => type);
   }
 

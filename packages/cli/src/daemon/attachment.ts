@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import type { BridgeError } from '@gpg-bridge/core/errors';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
@@ -15,6 +16,7 @@ import { findHolder } from './find-holder.ts';
 import type { KeyUses } from './key-uses.ts';
 import { removeOldLogs } from './old-logs.ts';
 import type { BridgeFiles } from './state-dir.ts';
+import { unlessEnding } from './unless-ending.ts';
 
 /** What a daemon attaches with. */
 export interface AttachmentOptions {
@@ -37,6 +39,7 @@ export interface AttachmentOptions {
 export class Attachment {
   readonly #options: AttachmentOptions;
   #bridge: Bridge | undefined;
+  #starting: Promise<unknown> | undefined;
   #agentWarnings: readonly string[] = [];
   #missing: readonly string[] = [];
   #keys: KnownKeys = { offers: { gpg: null, ssh: null }, owners: new Map() };
@@ -50,6 +53,11 @@ export class Attachment {
   /** The bridge that serves the target now; one that is lost serves nobody, however long it takes to end. */
   get bridge(): Bridge | undefined {
     return this.#bridge?.isLost ? undefined : this.#bridge;
+  }
+
+  /** Resolves when an attempt to attach that is going on has come to a bridge, or to nothing. */
+  async untilStarted(): Promise<void> {
+    await this.#starting?.catch(() => {});
   }
 
   /** What a person should know of the host's agents. */
@@ -84,24 +92,36 @@ export class Attachment {
 
   /**
    * Attaches once, calls `ready`, and serves until that bridge ends; resolves with why it did. Sockets of the types that
-   * it `succeeds` to are taken from a bridge that leaves them to it.
+   * it `succeeds` to are taken from a bridge that leaves them to it. `ready` gets a signal for a bridge that is lost
+   * meanwhile, or told to end; what it throws then has that as its reason.
    */
-  async run(succeeds: readonly SocketType[] | undefined, ready: () => Promise<void>): Promise<string> {
+  async run(
+    succeeds: readonly SocketType[] | undefined,
+    ready: (lost: AbortSignal) => Promise<void>,
+  ): Promise<string> {
     const { options, state, log, signal } = this.#options;
     const target = this.#options.target();
-    const bridge = await this.#start(target, succeeds);
+    const starting = this.#start(target, succeeds);
+    this.#starting = starting;
+    const bridge = await starting;
+    const lost = new AbortController();
     let end = (_why: string) => {};
     const over = new Promise<string>((resolve) => {
       end = resolve;
     });
-    const asked = () => end('it was told to');
+    const asked = () => {
+      lost.abort();
+      end('it was told to');
+    };
     // At once, though why it was lost and `bridge.stop` take time: an `up` that comes meanwhile must not reuse it.
     const leave = () => state.enter(signal.aborted || !options.restart ? 'ending' : 'waiting-for-target');
     bridge.once('lost', (error) => {
       leave();
       if (error && !signal.aborted) state.lastError = error.why;
+      lost.abort();
     });
-    bridge.once('end', (error) => end(error?.why ?? 'it was stopped'));
+    const reason = new Promise<BridgeError | undefined>((resolve) => bridge.once('end', resolve));
+    void reason.then((error) => end(error?.why ?? 'it was stopped'));
     signal.addEventListener('abort', asked);
     // Without events of the engine, the end of the command's streams shows that the target has stopped.
     const watching = target.watch(end, log).catch((error: Error) => {
@@ -112,7 +132,9 @@ export class Attachment {
       this.#bridge = bridge;
       state.enterReady();
       log(`bridged ${target.name}: ${bridge.info.sockets.map(({ path }) => path).join(', ')}`, 'info');
-      await ready();
+      await ready(lost.signal).catch(async (error: unknown) => {
+        throw bridge.isLost && !signal.aborted ? ((await reason) ?? error) : error;
+      });
       bridge.forgetEvents();
       bridge.watchKeys();
       const files = this.#options.files();
@@ -138,8 +160,12 @@ export class Attachment {
   /** Starts the bridge that the options describe, with the host's agents. */
   async #start(target: Target, succeeds: readonly SocketType[] | undefined): Promise<Bridge> {
     const { options, keyUses, journal, log, verbose, signal } = this.#options;
-    await target.check();
-    const launched = await target.exec(inHome(options.home, launcherCommand(chosenRuntime(options))));
+    await unlessEnding(target.check(), signal);
+    const launched = await unlessEnding(
+      target.exec(inHome(options.home, launcherCommand(chosenRuntime(options)))),
+      signal,
+      (late) => late.kill(),
+    );
     const { afterKeyringChange, Bridge, confirmUses, findHostAgents, notifyOfUses } = await import(
       './late-modules.ts'
     );

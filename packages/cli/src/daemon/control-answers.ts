@@ -45,8 +45,13 @@ export class ControlAnswers {
     this.#daemon = daemon;
   }
 
-  /** The answer to a request; `closed` resolves when the caller has gone. */
-  async answer(request: ControlRequest, argument: unknown, closed: Promise<void>): Promise<unknown> {
+  /** The answer to a request; `closed` resolves when the caller has gone, and `tell` says something more, later. */
+  async answer(
+    request: ControlRequest,
+    argument: unknown,
+    closed: Promise<void>,
+    tell: (status: DaemonStatus) => void,
+  ): Promise<unknown> {
     const { state, held, handover, journal, bridge, status, end } = this.#daemon;
     if (request === 'confirm') return this.#confirm(argument as NamedTarget);
     if (request === 'holds' && !(await bridge()?.holds(argument as SocketIdentity))) return undefined;
@@ -59,7 +64,8 @@ export class ControlAnswers {
         return { ...status(), inPlace };
       }
       case 'retire':
-        void handover.retire(argument as RetireRequest, closed);
+        // Whether it went for the caller or was told to end is known only then.
+        void handover.retire(argument as RetireRequest, closed).then(() => tell(status()));
         break;
       case 'sync':
         return { ...status(), sync: await this.#sync() };

@@ -84,6 +84,8 @@ export interface DaemonStatus extends BridgeFacts {
   mended: string[];
   /** The sockets whose paths lead to this bridge; told to the one that succeeds it. */
   inPlace?: string[];
+  /** It ends because it was told to, and not since another bridge takes its place or its target has gone. */
+  stopped?: boolean;
   /** ISO time of the next attempt to attach, where one is planned. */
   nextAttempt: string | null;
   /** ISO time at which it ends by itself as things stand. */
@@ -139,11 +141,12 @@ const ENDING: ReadonlySet<ControlRequest> = new Set(['stop', 'retire']);
 /** Longer than any request: a word, and for `confirm` a target and its environment. */
 const MAX_REQUEST = 16_384;
 
-/** Answers a request; `closed` resolves when the caller has gone. */
+/** Answers a request; `closed` resolves when the caller has gone, and `tell` says something more, later. */
 export type Answerer = (
   request: ControlRequest,
   argument: unknown,
   closed: Promise<void>,
+  tell: (status: unknown) => void,
 ) => Promise<unknown>;
 
 /** Answers one line of JSON to one line; the socket stays open until the daemon closes it. */
@@ -163,10 +166,11 @@ export function serveControl(socket: net.Socket, answer: Answerer): void {
     else void answerTo(word as ControlRequest, argument);
   });
 
+  const tell = (value: unknown) => void socket.write(`${JSON.stringify(value ?? null)}\n`);
+
   async function answerTo(word: ControlRequest, argument: string | undefined): Promise<void> {
     try {
-      const value = await answer(word, argument === undefined ? undefined : JSON.parse(argument), closed);
-      socket.write(`${JSON.stringify(value ?? null)}\n`);
+      tell(await answer(word, argument === undefined ? undefined : JSON.parse(argument), closed, tell));
     } catch {
       socket.destroy(); // an argument that is no JSON, or a status that can't be made
     }
@@ -203,7 +207,8 @@ export interface AskOptions {
 
 /**
  * Asks the daemon behind a control socket; undefined when nobody is there. For `stop` and `retire` it resolves once
- * the daemon has closed the socket, which is the last thing it does; it says something at once all the same.
+ * the daemon has closed the socket, which is the last thing it does; it says something at once all the same, and may
+ * say more, of which the last counts.
  */
 export function askDaemon(
   path: string,
@@ -244,7 +249,8 @@ export function askDaemon(
       else if (!received.endsWith('\n')) resolve(undefined);
       else {
         try {
-          const status = JSON.parse(received) as DaemonStatus | null;
+          const lastLine = received.lastIndexOf('\n', received.length - 2) + 1;
+          const status = JSON.parse(received.slice(lastLine)) as DaemonStatus | null;
           resolve(status ? { ...LATER_FIELDS, ...status } : undefined);
         } catch (error) {
           reject(noAnswer(path, error as Error));

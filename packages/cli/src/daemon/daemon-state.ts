@@ -6,7 +6,7 @@ export class DaemonState {
   /** On a clock that nobody sets. */
   readonly #startedAt = performance.now();
   #name: DaemonStatus['state'] = 'starting';
-  #since = Date.now();
+  #since = performance.now();
   #readySince = 0;
   #brokenSince: number | undefined;
   #onReady: (() => void)[] = [];
@@ -14,6 +14,8 @@ export class DaemonState {
   lastError: string | null = null;
   /** What the last check found. */
   problems: readonly string[] = [];
+  /** It was told to end. */
+  wasStopped = false;
   /** When it tries to attach again, while it waits for that. */
   nextAttempt: Date | undefined;
 
@@ -34,7 +36,7 @@ export class DaemonState {
 
   /** Goes on to another state. */
   enter(name: DaemonStatus['state']): void {
-    if (name !== this.#name) this.#since = Date.now();
+    if (name !== this.#name) this.#since = performance.now();
     this.#name = name;
   }
 
@@ -60,10 +62,10 @@ export class DaemonState {
   /** The state as a person is shown it: a bridge that is ready and has problems is broken. */
   shown(problems: readonly string[]): Pick<DaemonStatus, 'state' | 'stateSeconds'> {
     const isBroken = this.#name === 'ready' && problems.length > 0;
-    this.#brokenSince = isBroken ? (this.#brokenSince ?? Date.now()) : undefined;
+    this.#brokenSince = isBroken ? (this.#brokenSince ?? performance.now()) : undefined;
     return {
       state: isBroken ? 'broken' : this.#name,
-      stateSeconds: Math.floor((Date.now() - (this.#brokenSince ?? this.#since)) / 1000),
+      stateSeconds: Math.floor((performance.now() - (this.#brokenSince ?? this.#since)) / 1000),
     };
   }
 }

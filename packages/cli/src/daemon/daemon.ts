@@ -14,6 +14,7 @@ import { KeyUses } from './key-uses.ts';
 import { LogFile } from './log-file.ts';
 import { type BridgeFiles, bridgeFiles } from './state-dir.ts';
 import { daemonStatus } from './status.ts';
+import { unlessEnding } from './unless-ending.ts';
 
 /** What a daemon is started with. */
 export interface DaemonOptions {
@@ -85,7 +86,12 @@ export class Daemon {
     });
     const bridge = () => this.#attachment.bridge;
     const end = (why: string) => this.end(why);
-    this.#handover = new Handover({ ...shared, bridge, end });
+    this.#handover = new Handover({
+      ...shared,
+      bridge,
+      untilAttached: () => this.#attachment.untilStarted(),
+      end: (why) => this.#endNow(why),
+    });
     this.#held = new HeldFiles({
       files,
       onConnection: (socket) => serveControl(socket, (...request) => this.#answers.answer(...request)),
@@ -117,36 +123,45 @@ export class Daemon {
     };
     try {
       if (!this.#predecessor) await takePlace();
-      await this.#attach(async () => {
+      await this.#attach(async (lost) => {
         if (!this.#held.isClaimed) {
-          await this.#retirePredecessor();
+          await this.#retirePredecessor(lost);
           await takePlace();
         }
-        ready(this.#status());
+        // One that was lost meanwhile and attaches again is ready then.
+        if (!this.#options.restart || this.#ending.signal.aborted) lost.throwIfAborted();
+        if (!lost.aborted) ready(this.#status());
       });
     } finally {
       this.#leave();
     }
   }
 
-  async #retirePredecessor(): Promise<void> {
+  async #retirePredecessor(lost: AbortSignal): Promise<void> {
     if (!this.#predecessor) return;
     const control = this.#predecessor.control ?? this.#held.files.control;
-    await retirePredecessor(control, this.#predecessor, this.#ending.signal);
+    await retirePredecessor(control, this.#predecessor, lost);
   }
 
-  /** Ends the daemon; `run` resolves once everything is put away. */
+  /** Tells the daemon to end; `run` resolves once everything is put away. */
   end(why: string): void {
+    this.#state.wasStopped = true;
+    this.#endNow(why);
+  }
+
+  #endNow(why: string): void {
     this.#say(`ending: ${why}`, 'info');
     this.#ending.abort();
   }
 
-  async #attach(ready: () => Promise<void>): Promise<void> {
+  async #attach(ready: (lost: AbortSignal) => Promise<void>): Promise<void> {
     for (let attempt = 0; !this.#ending.signal.aborted; attempt++) {
       if (this.#held.isLost) throw alreadyRunning(this.#target);
       const isFirst = this.#state.name === 'starting';
       try {
-        if (!isFirst) await this.#follow();
+        if (!isFirst) await unlessEnding(this.#follow(), this.#ending.signal);
+        await this.#handover.over; // which may have begun meanwhile
+        if (this.#ending.signal.aborted) return;
         const attachedAt = performance.now();
         const succeeds = this.#held.isClaimed ? [] : this.#predecessor?.sockets;
         const over = await this.#attachment.run(succeeds, ready);
@@ -155,6 +170,7 @@ export class Daemon {
         if (!this.#options.restart) return;
         this.#say(`waiting for ${this.#target.name} to come back: ${over}`, 'info');
       } catch (error) {
+        if (!isFirst && this.#ending.signal.aborted) return;
         const failure = toBridgeError(error, `can't attach to ${this.#target.name}`);
         this.#state.lastError = failure.message;
         this.#log.say(failure.message, 'error');
@@ -168,7 +184,8 @@ export class Daemon {
         const tenths = Math.round((until.getTime() - Date.now()) / 100); // not 0.499 s
         this.#say(`the next attempt to attach is in ${tenths / 10} s`, 'info');
       };
-      await this.#target.comesBack(attempt, this.#ending.signal, onPause).catch((error: unknown) => {
+      const back = this.#target.comesBack(attempt, this.#ending.signal, onPause);
+      await unlessEnding(back, this.#ending.signal).catch((error: unknown) => {
         if (!this.#ending.signal.aborted) throw error; // the target never comes back
       });
       this.#state.nextAttempt = undefined;

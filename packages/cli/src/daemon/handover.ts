@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { BridgeError } from '@gpg-bridge/core/errors';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import type { Bridge } from '../bridge/bridge.ts';
 import type { Journal } from '../bridge/journal.ts';
@@ -15,20 +15,35 @@ export interface Predecessor {
   now: boolean;
 }
 
-/** This bridge works: the one before it, behind a control socket, finishes what is in flight and ends. */
+/**
+ * This bridge works: the one before it, behind a control socket, finishes what is in flight and ends. Rejects if that
+ * one was told to end meanwhile: whoever said so does not want this one either.
+ */
 export async function retirePredecessor(
   control: string,
   { now }: Predecessor,
   signal: AbortSignal,
 ): Promise<void> {
   const argument: RetireRequest = { now };
-  await askDaemon(control, 'retire', Number.POSITIVE_INFINITY, argument, { signal });
+  const status = await askDaemon(control, 'retire', Number.POSITIVE_INFINITY, argument, { signal });
+  if (status?.stopped) throw stoppedMeanwhile(status.target);
+}
+
+/** The error for a change of a bridge that somebody ended before it was made. */
+export function stoppedMeanwhile(target: string): BridgeError {
+  return new BridgeError('BRIDGE_NOT_RUNNING', {
+    what: `the bridge to ${target} was not changed`,
+    why: 'it was told to end meanwhile',
+    fix: 'Run `gpg-bridge up` again if you want it back.',
+  });
 }
 
 /** What a daemon that is succeeded needs. */
 export interface HandoverOptions {
   /** The bridge that serves the target now. */
   bridge(): Bridge | undefined;
+  /** Resolves when an attempt to attach that is going on has come to a bridge, or to nothing. */
+  untilAttached(): Promise<void>;
   state: DaemonState;
   journal: Journal;
   /** The daemon is ending. */
@@ -57,13 +72,15 @@ export class Handover {
    */
   async begin(closed: Promise<void>): Promise<SocketType[]> {
     const { state, signal } = this.#options;
+    const ending = untilAborted(signal);
+    this.#over = Promise.race([closed, ending]); // before anything else: no attempt to attach begins after it
+    await Promise.race([this.#options.untilAttached(), ending]);
     const bridge = this.#options.bridge();
     const inPlace = (await bridge?.inPlace()) ?? [];
     bridge?.pause();
     void closed.then(() => {
       if (state.name !== 'ending') this.#options.bridge()?.resume();
     });
-    this.#over = Promise.race([closed, once(signal, 'abort').then(() => {})]);
     return inPlace;
   }
 
@@ -73,11 +90,20 @@ export class Handover {
     const before = state.name;
     state.enter('ending');
     const idle = now ? true : journal.untilIdle().then(() => true);
-    if (await Promise.race([idle, closed.then(() => false)])) end('another bridge has taken its place');
+    const given = Promise.race([closed, untilAborted(signal)]).then(() => false);
+    if (await Promise.race([idle, given])) end('another bridge has taken its place');
     else if (!signal.aborted) {
       // One that was lost meanwhile is in the state for that.
       if (bridge() || before !== 'ready') state.enter(before);
       bridge()?.resume();
     }
   }
+}
+
+/** Resolves when the signal comes, or has come already. */
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
 }

@@ -39,6 +39,7 @@ export function daemonStatus(sources: StatusSources): DaemonStatus {
     ...(target.where === undefined ? {} : { where: target.where }),
     followsName: target.byName ?? false,
     problems,
+    ...(state.wasStopped ? { stopped: true } : {}),
     mended: [],
     nextAttempt: state.nextAttempt?.toISOString() ?? null,
     endsAt: lifetime.endsAt?.toISOString() ?? null,

@@ -1,7 +1,8 @@
+import { BridgeError } from '@gpg-bridge/core/errors';
 import { type BridgeOptions, checkOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import { askDaemon, type CheckRequest, type DaemonStatus } from '../daemon/control.ts';
-import type { Predecessor } from '../daemon/handover.ts';
+import { type Predecessor, stoppedMeanwhile } from '../daemon/handover.ts';
 import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
@@ -119,9 +120,7 @@ export class BridgeStarter {
     this.#progress(`waiting for the bridge to ${target.name}`);
     // One that turns to another container of its name lets go of its first control socket, and takes the target's.
     const there = this.#running.files(bridgeKey(target)).control;
-    const ready =
-      (await askDaemon(control, 'ready', READY_TIMEOUT_MS)) ??
-      (await askDaemon(there, 'ready', READY_TIMEOUT_MS));
+    const ready = (await untilReady(control, target)) ?? (await untilReady(there, target));
     return ready && isUp(ready) ? infoOf(ready, 'running') : undefined;
   }
 
@@ -148,12 +147,16 @@ export class BridgeStarter {
       release = resolve;
     });
     try {
-      const status = await askDaemon(files.control, 'handover', undefined, undefined, { until });
+      const status = await askDaemon(files.control, 'handover', READY_TIMEOUT_MS, undefined, { until });
+      if (status?.stopped) throw stoppedMeanwhile(target.name);
+      // One of an older version, or whose line was lost meanwhile, can't be succeeded.
+      const isLeft = !status || status.state === 'ending';
       // One in another pod of the deployment, or in another home, has no socket where the new one makes its own.
       const isInTheWay = isThere && running.options.home === options.home;
       const sockets = (isInTheWay ? (status?.inPlace ?? []) : []) as Predecessor['sockets'];
-      const predecessor = status && { sockets, now, ...(isThere ? {} : { control: files.control }) };
-      if (!status) await stopDaemon(files); // one of an older version, which can't be succeeded
+      const control = isThere ? {} : { control: files.control };
+      const predecessor = isLeft ? undefined : { sockets, now, ...control };
+      if (isLeft) await stopDaemon(files);
       const started = await this.#spawn(target, itsFiles, options, predecessor);
       // With the same options it was replaced because of an agent that it did not have.
       const mended = changes.length > 0 ? [] : ["the host's ssh-agent was missing, and is bridged now"];
@@ -170,7 +173,11 @@ export class BridgeStarter {
     // What has just begun counts as waiting for a person after a moment.
     const later = setTimeout(() => void say().catch(() => {}), NOTICE_AFTER_MS);
     try {
-      await askDaemon(files.control, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: this.#signal });
+      const { POSITIVE_INFINITY } = Number;
+      const status = await askDaemon(files.control, 'idle', POSITIVE_INFINITY, undefined, {
+        signal: this.#signal,
+      });
+      if (status?.stopped) throw stoppedMeanwhile(target.name);
     } finally {
       clearTimeout(later);
     }
@@ -183,6 +190,22 @@ export class BridgeStarter {
     const key = waiting.key ? ` with key ${waiting.key}` : '';
     const since = `has waited for a person for ${waiting.sinceSeconds} s`;
     this.#notice(`${waiting.command}${key} in ${target.name} ${since} and ${consequence}`);
+  }
+}
+
+/** The status of a bridge once it is ready; undefined if it ends meanwhile. One whose target does not come is an error. */
+async function untilReady(control: string, target: Target): Promise<DaemonStatus | undefined> {
+  try {
+    return await askDaemon(control, 'ready', READY_TIMEOUT_MS);
+  } catch (error) {
+    const status = await askDaemon(control, 'status'); // which rejects for a daemon that really does not answer
+    if (status?.state !== 'waiting-for-target') throw error;
+    throw new BridgeError('TARGET_NOT_RUNNING', {
+      what: `the bridge to ${target.name} waits for its target`,
+      why: status.lastError ?? `it has not come back within ${READY_TIMEOUT_MS / 1000} s`,
+      fix: 'Start the target again: the bridge attaches to it by itself. See `gpg-bridge status`.',
+      cause: error,
+    });
   }
 }
 

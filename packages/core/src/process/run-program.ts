@@ -27,6 +27,9 @@ export interface RunProgramOptions {
   signal?: AbortSignal;
 }
 
+/** Programs that run: one that is not waited for any more does not outlive this process. */
+const running = new Set<ChildProcess>();
+
 /** How long to read on after the exit: a daemon that the program started may keep the pipes open for ever. */
 const DRAIN_MS = 250;
 
@@ -48,6 +51,8 @@ export function runProgram(
     });
     child.once('error', reject);
     if (child.pid === undefined) return; // `error` follows; without descriptors left there are no streams either
+    if (running.size === 0) process.on('exit', endAll);
+    running.add(child);
     const stdout: Buffer[] = [];
     const stderr: Buffer[] = [];
     let stdoutLength = 0;
@@ -82,6 +87,8 @@ export function runProgram(
     child.stdin.end(input);
 
     child.once('exit', () => {
+      running.delete(child);
+      if (running.size === 0) process.off('exit', endAll);
       clearTimeout(timer);
       drain = setTimeout(() => {
         child.stdout.destroy();
@@ -100,6 +107,10 @@ export function runProgram(
       });
     });
   });
+}
+
+function endAll(): void {
+  for (const child of running) child.kill();
 }
 
 /** Ends a program that leads a process group, and everything else in it. */

@@ -1,0 +1,32 @@
+import { BridgeError } from '@gpg-bridge/core/errors';
+
+/**
+ * Waits for something that can't be given up itself, such as the answer of an engine or a cluster that may never come,
+ * until the signal. `dropped` gets what comes after it.
+ */
+export function unlessEnding<T>(
+  something: Promise<T>,
+  signal: AbortSignal,
+  dropped: (late: T) => void = () => {},
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      something.then(dropped, () => {});
+      reject(toldToEnd());
+    };
+    if (signal.aborted) {
+      end();
+      return;
+    }
+    signal.addEventListener('abort', end, { once: true });
+    something.then(resolve, reject).finally(() => signal.removeEventListener('abort', end));
+  });
+}
+
+function toldToEnd(): BridgeError {
+  return new BridgeError('TARGET_NOT_RUNNING', {
+    what: 'the bridge was not attached',
+    why: 'it was told to end before its target answered',
+    fix: 'Run `gpg-bridge up` again if you want it.',
+  });
+}

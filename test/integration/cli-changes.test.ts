@@ -1,0 +1,205 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, lstatSync } from 'node:fs';
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Up } from '@gpg-bridge/test-support/bridged';
+import { childrenOf, Person, processesWith, type Started } from '@gpg-bridge/test-support/cli';
+import { TestClient } from '@gpg-bridge/test-support/client-pair';
+import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { PATIENT } from '@gpg-bridge/test-support/patient';
+import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
+import { runOk, stopProcess } from '@gpg-bridge/test-support/process';
+import { writeScript } from '@gpg-bridge/test-support/script';
+import { describe, expect, it, onTestFinished } from 'vitest';
+
+const PASSPHRASE = 'correct-horse-battery';
+const NO_CHANGE = /was not changed: it was told to end meanwhile/;
+
+interface Status extends Up {
+  state: string;
+  options: { decrypt?: boolean };
+}
+
+/** A home on this machine that is entered by a command, which may be kept waiting, and a person who is slow to type. */
+class Scene {
+  private constructor(
+    readonly person: Person,
+    readonly pinentry: ScriptedPinentry,
+    readonly target: GnupgHome,
+    readonly enter: string,
+    readonly keygrip: string,
+  ) {}
+
+  static async create(): Promise<Scene> {
+    const pinentry = await ScriptedPinentry.create(PASSPHRASE);
+    onTestFinished(() => pinentry.remove());
+    const person = await Person.create({ key: false, agentConf: pinentry.agentConf });
+    await person.home.createKey('Ada <ada@example.org>', { passphrase: PASSPHRASE });
+    const listed = await person.home.gpgOk(['--with-colons', '--with-keygrip', '--list-secret-keys']);
+    const keygrip = /^grp:+([0-9A-F]{40}):/m.exec(listed)![1]!;
+    await pinentry.waits();
+    const target = await person.localHome();
+    const { dir } = target;
+    await runOk('mkfifo', [join(dir, 'entering'), join(dir, 'gate')]);
+    const enter = await writeScript(
+      dir,
+      'enter',
+      `export GNUPGHOME=${dir} HOME=${dir}
+if [ -e ${dir}/closed ]; then echo > ${dir}/entering; read -r _ < ${dir}/gate; fi
+exec "$@"`,
+    );
+    return new Scene(person, pinentry, target, enter, keygrip);
+  }
+
+  get path(): string {
+    return join(this.target.dir, 'S.gpg-agent');
+  }
+
+  up(...flags: string[]): Promise<Up> {
+    return this.person.json<Up>('up', '--exec', this.enter, '--runtime=perl', ...flags);
+  }
+
+  change(): Started {
+    return this.person.start(['up', '--exec', this.enter, '--no-decrypt']);
+  }
+
+  down(): Promise<string> {
+    return this.person.ok('down', '--exec', this.enter);
+  }
+
+  status(): Promise<Status[]> {
+    return this.person.json<Status[]>('status');
+  }
+
+  /** Whoever enters from now on waits at the gate, once. */
+  closeGate(): Promise<void> {
+    return writeFile(join(this.target.dir, 'closed'), '');
+  }
+
+  /** Resolves when somebody waits there. */
+  async entering(): Promise<void> {
+    await readFile(join(this.target.dir, 'entering'));
+  }
+
+  async openGate(): Promise<void> {
+    await rm(join(this.target.dir, 'closed'));
+    await writeFile(join(this.target.dir, 'gate'), '\n');
+  }
+
+  /** Somebody there signs, and waits for a passphrase. */
+  async signing(): Promise<ChildProcess> {
+    const gpg = spawn('gpg', ['--batch', '--clear-sign'], {
+      env: this.target.env,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    gpg.stdin.end('hello\n');
+    await this.pinentry.asked();
+    return gpg;
+  }
+
+  /** A signature that needs no waiting. */
+  async signs(): Promise<void> {
+    await this.pinentry.gives(PASSPHRASE);
+    const { status, stderr } = await this.target.gpg(['--no-autostart', '--clear-sign'], {
+      input: 'hello\n',
+    });
+    expect(status, stderr).toBe(0);
+  }
+
+  /** The process of the daemon that is to take this one's place. */
+  async successorOf(pid: number): Promise<number> {
+    const all = await processesWith(`GPG_BRIDGE_STATE_DIR=${this.person.stateDir}\0`);
+    return all.find((each) => each.command.includes(' serve ') && each.pid !== pid)!.pid;
+  }
+}
+
+describe('a change that waits for a signature', () => {
+  it.each([[['--restart']], [[]]])('comes to nothing when its bridge is ended, up %s', async (flags) => {
+    const scene = await Scene.create();
+    await scene.up(...flags);
+    const gpg = await scene.signing();
+    const change = scene.change();
+    await change.printed(/would be cut off/, 'stderr');
+    expect(await scene.down()).toContain('is down');
+    expect(await change.exited).toBe(1);
+    expect(change.stderr).toMatch(NO_CHANGE);
+    expect(await scene.status()).toEqual([]);
+    expect(existsSync(scene.path)).toBe(false);
+    if (gpg.exitCode === null) await once(gpg, 'exit');
+    await scene.pinentry.goOn();
+  });
+});
+
+describe('a bridge that has another one’s sockets, and waits for that to finish', () => {
+  /** A session of the old bridge signs just before the new one takes its sockets. */
+  async function changed(...flags: string[]) {
+    const scene = await Scene.create();
+    const { pid } = await scene.up(...flags);
+    const client = await TestClient.connect(scene.path);
+    await client.reads('OK ');
+    await scene.closeGate();
+    const change = scene.change();
+    await scene.entering();
+    client.write(`SIGKEY ${scene.keygrip}\nSETKEYDESC x\nSETHASH 8 ${'ab'.repeat(32)}\nPKSIGN\n`);
+    await scene.pinentry.asked();
+    const before = lstatSync(scene.path).ino;
+    await scene.openGate();
+    const inode = () => lstatSync(scene.path, { throwIfNoEntry: false })?.ino ?? before;
+    await expect.poll(inode, PATIENT).not.toBe(before);
+    await expect.poll(async () => (await scene.status())[0]?.state, PATIENT).toBe('ending');
+    return { scene, pid, client, change };
+  }
+
+  it.each([[['--restart']], [[]]])('gives them back when its own line is lost, up %s', async (flags) => {
+    const { scene, pid, client, change } = await changed(...flags);
+    const [server] = await childrenOf(await scene.successorOf(pid));
+    process.kill(server!, 'SIGKILL');
+    expect(await change.exited).toBe(1);
+    expect(change.stderr).toContain('closed its end');
+    await expect.poll(() => scene.status(), PATIENT).toMatchObject([{ pid, state: 'ready' }]);
+    await scene.pinentry.goOn();
+    await client.reads('D (7:sig-val');
+    await scene.signs();
+    expect((await scene.status())[0]?.options.decrypt).not.toBe(false);
+  });
+
+  it.each([[['--restart']], [[]]])('ends when that is told to end, up %s', async (flags) => {
+    const { scene, client, change } = await changed(...flags);
+    expect(await scene.down()).toContain('is down');
+    expect(await change.exited).toBe(1);
+    expect(change.stderr).toMatch(NO_CHANGE);
+    expect(await scene.status()).toEqual([]);
+    expect(existsSync(scene.path)).toBe(false);
+    await client.readsAll();
+    await scene.pinentry.goOn();
+  });
+});
+
+it('a change waits for a bridge that is attaching again', async () => {
+  const scene = await Scene.create();
+  const { pid } = await scene.up('--restart');
+  await scene.closeGate();
+  const [server] = await childrenOf(pid);
+  process.kill(server!, 'SIGKILL');
+  await scene.entering();
+  const change = scene.change();
+  await delay(1_000); // nothing tells that it waits; if it has not come that far, it finds the bridge attached
+  await scene.openGate();
+  expect(await change.exited, change.stderr).toBe(0);
+  expect(change.stdout).toContain('was changed');
+  expect(await scene.status()).toMatchObject([{ state: 'ready', options: { decrypt: false } }]);
+  await scene.signs();
+});
+
+it.each([[['--restart']], [[]]])('a bridge whose target is silent can be changed, up %s', async (flags) => {
+  const scene = await Scene.create();
+  const { pid } = await scene.up(...flags);
+  const [server] = await childrenOf(pid);
+  await stopProcess(server!);
+  const change = scene.change();
+  expect(await change.exited, change.stderr).toBe(0);
+  expect(await scene.status()).toMatchObject([{ state: 'ready', options: { decrypt: false } }]);
+  await scene.signs();
+});
