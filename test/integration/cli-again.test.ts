@@ -92,8 +92,14 @@ describe('up of a bridge that runs', () => {
     person.env.SSH_AUTH_SOCK = agent.socketPath;
     await person.ok('up', name);
     await rm(agent.socketPath);
-    expect((await person.json<Up>('up', name)).warnings.join()).toContain('ssh-agent is unavailable');
+    const up = await person.run(['up', name]);
+    expect(up.status).toBe(1);
+    expect(up.stdout.toString()).toMatch(/^! The bridge to \S+ was up already, and works in part/);
+    expect(up.stdout.toString()).toMatch(/\n! \S+agent\.sock: the host's ssh-agent is unavailable/);
+    const told = JSON.parse((await person.run(['up', name, '--json'])).stdout.toString());
+    expect(told).toMatchObject({ result: 'running', problems: [expect.stringContaining('agent.sock')] });
     expect(await person.json('status')).toMatchObject([{ state: 'broken' }]);
+    expect((await sign(target)).status).toBe(0);
   });
 
   it('says that the target does not answer, and knows when it does again', async () => {
@@ -122,7 +128,12 @@ describe('up of a bridge that runs', () => {
     const name = `local:${target.dir}`;
     person.env.SSH_AUTH_SOCK = agent.socketPath;
     await writeFile(join(target.dir, 'agent.sock'), 'something of the user’s');
-    expect(await person.ok('up', name)).toContain('a regular file is there');
+    const up = await person.ok('up', name);
+    expect(up).toContain('a regular file is there');
+    expect(up).not.toContain('SSH key');
+    const status = await person.run(['status', name]);
+    expect(status.status).toBe(1);
+    expect(status.stdout.toString()).toMatch(/ broken for .*\n.*\n {2}problem .*a regular file is there/);
     await rm(join(target.dir, 'agent.sock'));
     expect(await person.ok('up', name)).toContain('made the socket');
     expect(await offered(target)).toEqual(['work']);
@@ -182,6 +193,59 @@ describe('a failing up', () => {
     }
     expect((await sign(target)).status).toBe(0);
     expect(await person.ok('log', '--exec', enter)).not.toContain('something replaced');
+  });
+});
+
+describe('a change that would lose an agent', () => {
+  async function bridgeWithBoth() {
+    const person = await Person.create();
+    const agent = await startSshAgent();
+    await agent.addKey('work');
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    const { pid } = await person.json<Up>('up', name);
+    const isAsBefore = async () => {
+      expect((await sign(target)).status).toBe(0);
+      expect(await offered(target)).toEqual(['work']);
+      expect(await person.json('status', name)).toMatchObject([{ pid, state: 'ready' }]);
+    };
+    return { person, agent, target, name, pid, isAsBefore };
+  }
+
+  it.each([
+    ['SSH_AUTH_SOCK', 'the ssh-agent at'],
+    ['GNUPGHOME', 'GNUPGHOME|gpg'],
+  ])('because of %s fails, and changes nothing', async (variable, reason) => {
+    const { person, name, isAsBefore } = await bridgeWithBoth();
+    const env = { [variable]: join(await tempDir(), 'nothing-here') };
+    const { status, stderr } = await person.run(['up', name], { env });
+    expect(stderr).toMatch(new RegExp(reason));
+    expect(status).toBe(4);
+    await isAsBefore();
+  });
+
+  it('because of --gpg-socket fails, and that can be taken back', async () => {
+    const { person, name, isAsBefore } = await bridgeWithBoth();
+    const wrong = ['--gpg-socket', join(await tempDir(), 'nothing-here')];
+    expect((await person.run(['up', name, ...wrong])).status).toBe(4);
+    await isAsBefore();
+    const right = await person.home.socket('agent-extra-socket');
+    expect(await person.json('up', name, `--gpg-socket=${right}`)).toMatchObject({ result: 'changed' });
+    expect(await person.json('up', name, '--gpg-socket=default')).toMatchObject({
+      result: 'changed',
+      changes: [{ option: '--gpg-socket', from: right, to: 'default' }],
+    });
+    expect((await person.run(['up', `local:${await tempDir()}`, ...wrong])).status).toBe(4);
+  });
+
+  it('that is gone anyway, or that is left out, is made', async () => {
+    const { person, agent, target, name } = await bridgeWithBoth();
+    await rm(agent.socketPath);
+    const { warnings } = await person.json<Up>('up', name, '--no-decrypt');
+    expect(warnings.join()).toContain('ssh-agent');
+    expect(await person.json('up', name, '--no-ssh')).toMatchObject({ result: 'changed' });
+    expect((await sign(target)).status).toBe(0);
   });
 });
 
@@ -256,6 +320,21 @@ describe('options', () => {
     expect(await signed).toEqual([0, null]);
     expect(await patient.exited).toBe(0);
     expect(patient.stdout).toContain('was changed');
+
+    // Whoever has gone is not waited for.
+    await pinentry.waits();
+    const gone = spawn('gpg', ['--batch', '--clear-sign'], {
+      env: target.env,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    gone.stdin.end('hello\n');
+    await pinentry.asked();
+    const unhindered = person.start(['up', name, '--runtime=perl']);
+    await unhindered.printed(/would be cut off/, 'stderr');
+    gone.kill();
+    expect(await unhindered.exited).toBe(0);
+    await pinentry.goOn();
+    await person.ok('up', name, '--runtime=node');
 
     await pinentry.waits();
     const lost = signing();

@@ -80,6 +80,7 @@ describe('gpg-bridge with a local target', () => {
       warnings: ['there is no ssh-agent to bridge: SSH_AUTH_SOCK is not set'],
       offers: { gpg: 1, ssh: null, canSign: true },
       notes: [],
+      problems: [],
       result: 'new',
       changes: [],
       mended: [],

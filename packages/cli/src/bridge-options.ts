@@ -34,7 +34,7 @@ export interface BridgeOptions {
   until?: string;
   /** How long it stays without a use of a key, such as `30m`; `none` for ever. */
   idle?: string;
-  /** gpg-agent's restricted socket, where neither gpgconf nor gpg-agent.conf tells it. */
+  /** gpg-agent's restricted socket, where neither gpgconf nor gpg-agent.conf tells it; `default`: they do. */
   gpgSocket?: string;
   /** GNUPGHOME of the host's agent and keys; GnuPG's own place if absent. */
   gnupgHome?: string;
@@ -116,6 +116,7 @@ function comparable(options: BridgeOptions): Map<string, string> {
 function isDefault(name: string, value: unknown): boolean {
   if (name === 'keys') return value === 'pairs';
   if (name === 'runtime') return value === 'auto';
+  if (name === 'gpgSocket') return value === 'default';
   if (name === 'decrypt' || name === 'ahead') return value === true;
   if (name === 'for' || name === 'idle') return value === 'none';
   if (Array.isArray(value)) return value.length === 0;
@@ -129,8 +130,13 @@ function optionName(name: string): string {
 }
 
 /** Whether the options ask for the gpg-agent without saying so. */
-export function isGpgImplied({ gpgKeys = [] }: BridgeOptions): boolean {
-  return gpgKeys.length > 0;
+export function isGpgImplied(options: BridgeOptions): boolean {
+  return (options.gpgKeys ?? []).length > 0 || givenGpgSocket(options) !== undefined;
+}
+
+/** The path of gpg-agent's restricted socket, if one was given. */
+export function givenGpgSocket({ gpgSocket }: { gpgSocket?: string | undefined }): string | undefined {
+  return gpgSocket === 'default' ? undefined : gpgSocket;
 }
 
 /** Whether the options ask for the ssh-agent without saying so. */

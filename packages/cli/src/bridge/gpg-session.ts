@@ -125,6 +125,7 @@ function join(
     onStreamEof() {
       trace?.reached('the client has sent its last byte');
       gate.clientEnded();
+      journal.clientEnded();
     },
     onStreamEnd() {
       trace?.reached("closed by the target's end");

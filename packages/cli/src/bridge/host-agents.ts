@@ -7,7 +7,7 @@ import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { fingerprint as sshFingerprint } from '@gpg-bridge/core/ssh/key-blob';
-import { type BridgeOptions, isGpgImplied, isSshImplied } from '../bridge-options.ts';
+import { type BridgeOptions, givenGpgSocket, isGpgImplied, isSshImplied } from '../bridge-options.ts';
 import type { KeyOwner } from './journal.ts';
 
 /** The host's agents; one that is absent is not bridged. */
@@ -69,19 +69,27 @@ export function gpgOwners(keys: readonly ListedKey[]): [keygrip: string, owner: 
 }
 
 /**
- * Finds the host's agents. One that is missing is a warning, or an error if a flag asked for it; it is
- * an error, too, if none is left.
+ * Finds the host's agents. One that is missing is a warning, or an error if a flag asked for it or a bridge has it
+ * that this one is to replace; it is an error, too, if none is left.
  */
-export async function findHostAgents(options: BridgeOptions, log: LogCallback): Promise<FoundAgents> {
+export async function findHostAgents(
+  options: BridgeOptions,
+  log: LogCallback,
+  kept: readonly SocketType[] = [],
+): Promise<FoundAgents> {
   const agents: HostAgents = {};
   const warnings: string[] = [];
   const missing: SocketType[] = [];
-  const gpg = new HostGpgAgent({ log, socketPath: options.gpgSocket });
+  const gpg = new HostGpgAgent({ log, socketPath: givenGpgSocket(options) });
   const ssh = new HostSshAgent({ log, fromGpg: options.sshFromGpg ?? false });
   await Promise.all([
-    tryAgent(gpg, options.gpg ?? (isGpgImplied(options) || undefined), (agent) => (agents.gpg = agent)),
+    tryAgent(gpg, options.gpg ?? (isGpgImplied(options) || isKept('gpg-agent')), (agent) => {
+      agents.gpg = agent;
+    }),
     // --ssh-from-gpg and --ssh-key ask for the ssh-agent, as --ssh does.
-    tryAgent(ssh, options.ssh ?? (isSshImplied(options) || undefined), (agent) => (agents.ssh = agent)),
+    tryAgent(ssh, options.ssh ?? (isSshImplied(options) || isKept('ssh-agent')), (agent) => {
+      agents.ssh = agent;
+    }),
   ]);
   const [sshFound, gpgFound] = await Promise.all([
     agents.ssh?.offeredKeys().catch(() => undefined),
@@ -114,6 +122,10 @@ export async function findHostAgents(options: BridgeOptions, log: LogCallback): 
     why: warnings.join('; ') || 'both agents were left out',
     fix: warnings.length > 0 ? 'Mend one of them and try again.' : 'Leave --no-gpg or --no-ssh out.',
   });
+
+  function isKept(type: SocketType): true | undefined {
+    return kept.includes(type) || undefined;
+  }
 
   async function tryAgent<A extends HostGpgAgent | HostSshAgent>(
     agent: A,

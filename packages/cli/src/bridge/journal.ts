@@ -50,6 +50,8 @@ export interface WaitingOperation {
 export interface JournaledSession {
   /** What its client waits for, if it waits. */
   readonly pending: PendingOperation | undefined;
+  /** Whether that client has sent its last byte; none that waits for a key does, unless it has gone. */
+  readonly clientHasEnded?: boolean;
 }
 
 /** Commands that use no key; gpg sends a dozen of them with every signature, ssh the last two. */
@@ -101,7 +103,12 @@ export class Journal {
     this.#tellIdle();
   }
 
-  /** Resolves when no private key is in use. */
+  /** A client has sent its last byte. */
+  clientEnded(): void {
+    this.#tellIdle();
+  }
+
+  /** Resolves when no private key is in use for a client that is still there. */
   untilIdle(): Promise<void> {
     return new Promise((resolve) => {
       this.#idle.push(resolve);
@@ -119,8 +126,15 @@ export class Journal {
     return false;
   }
 
+  #isAwaited(): boolean {
+    for (const { pending, clientHasEnded } of this.#sessions) {
+      if (pending && mayAskPerson(pending) && !clientHasEnded) return true;
+    }
+    return false;
+  }
+
   #tellIdle(): void {
-    if (this.#idle.length === 0 || this.#isInUse()) return;
+    if (this.#idle.length === 0 || this.#isAwaited()) return;
     for (const tell of this.#idle.splice(0)) tell();
   }
 

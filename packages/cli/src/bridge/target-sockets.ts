@@ -41,7 +41,7 @@ export class TargetSockets {
   #info: MadeInTarget;
   /** What holds as long as the sockets do, beside what could not be made. */
   readonly #ownWarnings: string[];
-  readonly #failures: string[];
+  #failures: string[];
 
   constructor({ operations, setup, served, runtime, git }: TargetSocketsParts) {
     const { kept, missing, warnings, lasting, failures } = served;
@@ -64,9 +64,9 @@ export class TargetSockets {
     return this.#info;
   }
 
-  /** What is known to keep clients from a socket, without asking. */
+  /** What is known to keep clients from a socket, without asking: also from one that could not be made. */
   get problems(): string[] {
-    return this.#kept.flatMap(({ problem }) => problem ?? []);
+    return [...this.#kept.flatMap(({ problem }) => problem ?? []), ...this.#failures];
   }
 
   /** Whether there are sockets that could not be made. */
@@ -136,7 +136,8 @@ export class TargetSockets {
     });
     this.#kept.push(...again.kept);
     this.#missing = again.missing;
-    const warnings = [...new Set([...this.#ownWarnings, ...again.lasting, ...told(again.failures)])];
+    this.#failures = told(again.failures);
+    const warnings = [...new Set([...this.#ownWarnings, ...again.lasting, ...this.#failures])];
     this.#info = { ...info, sockets: shownSockets(this.#kept), warnings };
     return again.sockets.map(({ path }) => `made the socket ${printable(path)}, which was missing`);
   }

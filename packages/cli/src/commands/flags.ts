@@ -46,7 +46,7 @@ export function bridgeOptions(command: CommandName, flags: Flags): BridgeOptions
   const ahead = yesOrNo(command, flags, 'ahead');
   if (ahead !== undefined) options.ahead = ahead;
   const gpgSocket = textFlag(flags, 'gpg-socket');
-  if (gpgSocket !== undefined) options.gpgSocket = resolve(gpgSocket);
+  if (gpgSocket !== undefined) options.gpgSocket = gpgSocket === 'default' ? gpgSocket : resolve(gpgSocket);
   if (textFlag(flags, 'runtime') !== undefined) options.runtime = textFlag(flags, 'runtime') as Runtime;
   const git = yesOrNo(command, flags, 'git');
   if (git !== undefined) options.git = git;

@@ -69,8 +69,10 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
 function predecessor(flags: ParsedCommand['flags']): Predecessor | undefined {
   const sockets = textFlag(flags, 'succeeds');
   if (sockets === undefined) return undefined;
+  const listed = (text: string) => SOCKET_TYPES.filter((type) => text.split(',').includes(type));
   return {
-    sockets: SOCKET_TYPES.filter((type) => sockets.split(',').includes(type)),
+    sockets: listed(sockets),
+    keeps: listed(textFlag(flags, 'keeps') ?? ''),
     control: textFlag(flags, 'predecessor'),
     now: flags.now === true,
   };

@@ -101,7 +101,7 @@ export const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   idle: { value: 'TIME', help: 'end it when no key was used for that time; none takes it back' },
   'gpg-socket': {
     value: 'PATH',
-    help: "gpg-agent's extra socket, if neither gpgconf nor gpg-agent.conf tells it",
+    help: "gpg-agent's extra socket, if GnuPG does not tell it; default takes it back",
   },
   'ssh-from-gpg': { help: "use gpg-agent's own SSH support instead of SSH_AUTH_SOCK" },
   'no-ssh-from-gpg': { help: 'use SSH_AUTH_SOCK again' },

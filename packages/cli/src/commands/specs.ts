@@ -208,6 +208,7 @@ export const COMMANDS = {
       'by-name': { help: 'with --restart, follow a container by its name, not by its ID' },
       'expected-bridge': { value: 'KEY', help: 'the bridge that this has to be', internal: true },
       succeeds: { value: 'SOCKETS', help: 'take the place of a bridge that runs', internal: true },
+      keeps: { value: 'SOCKETS', help: 'the agents that it has to have, too', internal: true },
       predecessor: { value: 'PATH', help: 'the control socket of that one, if another', internal: true },
       now: { help: 'end that one without waiting for what is in flight', internal: true },
       until: { value: 'TIME', help: 'when the time of --for is over', internal: true },

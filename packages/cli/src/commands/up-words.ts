@@ -6,10 +6,12 @@ import { styles } from '../terminal/style.ts';
 import { operandWords } from './operand-words.ts';
 
 /** How many keys can be used there, and how to make them fewer. */
-function describeOffers({ offers: { gpg, ssh } }: BridgeInfo): string {
+function describeOffers({ offers: { gpg, ssh }, sockets }: BridgeInfo): string {
+  const ofSocket = (wanted: string, count: number | null) =>
+    sockets.some(({ type }) => type === wanted) ? count : null;
   const kinds = [
-    ['GPG', gpg, '--gpg-key'],
-    ['SSH', ssh, '--ssh-key'],
+    ['GPG', ofSocket('gpg-agent', gpg), '--gpg-key'],
+    ['SSH', ofSocket('ssh-agent', ssh), '--ssh-key'],
   ] as const;
   const counts = kinds.flatMap(([kind, count]) =>
     count === null ? [] : [`${count} ${kind} ${count === 1 ? 'key' : 'keys'}`],
@@ -28,9 +30,11 @@ const NO_VALID_KEY =
 export function describeBridge(told: BridgeInfo, options: BridgeOptions): string[] {
   const info = printableValue(told);
   const { bold, dim, green, yellow } = styles(process.stdout);
-  const how = { new: 'is up', running: 'was up already, and works', changed: 'was changed' }[info.result];
+  const isWhole = info.problems.length === 0;
+  const works = isWhole ? 'works' : 'works in part';
+  const how = { new: 'is up', running: `was up already, and ${works}`, changed: 'was changed' }[info.result];
   const lines = [
-    `${green('✓')} The bridge to ${bold(info.target)} ${how} ${dim(`(${info.runtime}, pid ${info.pid})`)}`,
+    `${isWhole ? green('✓') : yellow('!')} The bridge to ${bold(info.target)} ${how} ${dim(`(${info.runtime}, pid ${info.pid})`)}`,
   ];
   if (info.where) lines.push(`  at   ${info.where}`);
   for (const { type, path } of info.sockets) lines.push(`  ${type.replace('-agent', '').padEnd(4)} ${path}`);
@@ -41,7 +45,7 @@ export function describeBridge(told: BridgeInfo, options: BridgeOptions): string
   for (const { option, from, to } of info.changes) lines.push(`  ${option}: ${from} → ${to}`);
   for (const note of info.notes) lines.push(`  ${note}`);
   for (const text of info.mended) lines.push(`${yellow('!')} ${text}`);
-  for (const warning of info.warnings) lines.push(`${yellow('!')} ${warning}`);
+  for (const text of new Set([...info.warnings, ...info.problems])) lines.push(`${yellow('!')} ${text}`);
   if (info.result !== 'new') return lines;
   const words = operandWords(info.target, options);
   const gpg = info.sockets.some(({ type }) => type === 'gpg-agent');

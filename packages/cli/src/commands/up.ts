@@ -11,5 +11,5 @@ export async function run({ operands: [spec], flags }: ParsedCommand): Promise<n
   if (typeof info === 'number') return info;
   const { shell: _shell, ...document } = info;
   process.stdout.write(`${flags.json ? jsonLine(document) : describeBridge(info, options).join('\n')}\n`);
-  return 0;
+  return info.result === 'running' && info.problems.length > 0 ? 1 : 0;
 }

@@ -13,6 +13,7 @@ import type { Target } from '../targets/target.ts';
 import type { DaemonStatus } from './control.ts';
 import type { DaemonState } from './daemon-state.ts';
 import { findHolder } from './find-holder.ts';
+import type { Predecessor } from './handover.ts';
 import type { KeyUses } from './key-uses.ts';
 import { removeOldLogs } from './old-logs.ts';
 import type { BridgeFiles } from './state-dir.ts';
@@ -34,6 +35,9 @@ export interface AttachmentOptions {
   /** Ends a bridge, and gives up on one that is not ready yet. */
   signal: AbortSignal;
 }
+
+/** What a bridge takes over from the one in whose place it comes. */
+export type Succession = Pick<Predecessor, 'sockets' | 'keeps'>;
 
 /** How a daemon is attached to its target: by one bridge after the other, with the agents that the host has then. */
 export class Attachment {
@@ -91,17 +95,17 @@ export class Attachment {
   }
 
   /**
-   * Attaches once, calls `ready`, and serves until that bridge ends; resolves with why it did. Sockets of the types that
-   * it `succeeds` to are taken from a bridge that leaves them to it. `ready` gets a signal for a bridge that is lost
+   * Attaches once, calls `ready`, and serves until that bridge ends; resolves with why it did. The sockets of a bridge
+   * that leaves them to it are taken. `ready` gets a signal for a bridge that is lost
    * meanwhile, or told to end; what it throws then has that as its reason.
    */
   async run(
-    succeeds: readonly SocketType[] | undefined,
+    succession: Succession | undefined,
     ready: (lost: AbortSignal) => Promise<void>,
   ): Promise<string> {
     const { options, state, log, signal } = this.#options;
     const target = this.#options.target();
-    const starting = this.#start(target, succeeds);
+    const starting = this.#start(target, succession);
     this.#starting = starting;
     const bridge = await starting;
     const lost = new AbortController();
@@ -158,7 +162,7 @@ export class Attachment {
   }
 
   /** Starts the bridge that the options describe, with the host's agents. */
-  async #start(target: Target, succeeds: readonly SocketType[] | undefined): Promise<Bridge> {
+  async #start(target: Target, succession: Succession | undefined): Promise<Bridge> {
     const { options, keyUses, journal, log, verbose, signal } = this.#options;
     await unlessEnding(target.check(), signal);
     const launched = await unlessEnding(
@@ -174,7 +178,7 @@ export class Attachment {
     if (options.confirm) use.confirm ??= confirmUses(name, log);
     if (options.notify) use.notify ??= notifyOfUses(name, log);
     // Looked for at every attachment: one that was missing may be there by now.
-    const agents = findHostAgents(options, log).then((found) => {
+    const agents = findHostAgents(options, log, succession?.keeps).then((found) => {
       this.#agentWarnings = found.warnings;
       this.#missing = found.missing;
       this.#keys = found.keys;
@@ -191,8 +195,8 @@ export class Attachment {
       ahead: options.ahead,
       git: options.git,
       holderOf: (socket) => findHolder(this.#options.files().control, socket),
-      succeeds,
-      required: requiredSockets(options),
+      succeeds: succession?.sockets,
+      required: [...requiredSockets(options), ...(succession?.keeps ?? [])],
       use,
       heartbeat: heartbeatTimes(process.env),
       onKeysChange: async () => {

@@ -29,6 +29,8 @@ export interface ControlledDaemon {
   status(): DaemonStatus;
   /** Gives the bridge more time, or less, if a person said --for again. */
   renew(until: string | undefined): void;
+  /** Attaches again now, and not after a pause. */
+  retry(): void;
   end(why: string): void;
   state: DaemonState;
   held: HeldFiles;
@@ -79,6 +81,7 @@ export class ControlAnswers {
         setImmediate(() => end('it was asked to'));
         break;
       case 'ready':
+        if (state.name === 'waiting-for-target') this.#daemon.retry(); // somebody wants it now
         if (state.name !== 'ready') await state.untilReady();
         break;
       default:
@@ -118,8 +121,8 @@ export class ControlAnswers {
     }
     const { problems, mended } = report;
     state.problems = problems;
-    const { state: name, sockets, warnings } = this.#daemon.status();
-    return { ...status, state: name, sockets, warnings, problems: [...problems], mended };
+    const { state: name, sockets, warnings, problems: all } = this.#daemon.status();
+    return { ...status, state: name, sockets, warnings, problems: all, mended };
   }
 
   #sayPause(): void {

@@ -4,7 +4,7 @@ import type { LogLevel } from '@gpg-bridge/core/log';
 import { Journal } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
-import { Attachment } from './attachment.ts';
+import { Attachment, type Succession } from './attachment.ts';
 import { type DaemonStatus, serveControl } from './control.ts';
 import { ControlAnswers } from './control-answers.ts';
 import { DaemonState } from './daemon-state.ts';
@@ -31,6 +31,9 @@ export interface DaemonOptions {
 /** A bridge that has been attached so long is not one of a target that flaps. */
 const STEADY_MS = 10_000;
 
+/** Of a daemon that has its place already. */
+const NO_SUCCESSION: Succession = { sockets: [], keeps: [] };
+
 /** Levels that are logged with --verbose only. */
 const QUIET: ReadonlySet<LogLevel> = new Set(['trace', 'debug']);
 
@@ -45,6 +48,8 @@ export class Daemon {
   readonly #echo: (line: string) => void;
   readonly #predecessor: Predecessor | undefined;
   readonly #ending = new AbortController();
+  /** Ends the pause before the next attempt to attach. */
+  #retry = () => {};
   readonly #state = new DaemonState();
   readonly #log: LogFile;
   readonly #journal: Journal;
@@ -106,6 +111,7 @@ export class Daemon {
       bridge,
       status: () => this.#status(),
       renew: (until) => this.#renew(until),
+      retry: () => this.#retry(),
       end,
       state: this.#state,
       held: this.#held,
@@ -163,8 +169,8 @@ export class Daemon {
         await this.#handover.over; // which may have begun meanwhile
         if (this.#ending.signal.aborted) return;
         const attachedAt = performance.now();
-        const succeeds = this.#held.isClaimed ? [] : this.#predecessor?.sockets;
-        const over = await this.#attachment.run(succeeds, ready);
+        const succession = this.#held.isClaimed ? NO_SUCCESSION : this.#predecessor;
+        const over = await this.#attachment.run(succession, ready);
         // One that was attached for a moment only goes on waiting longer each time.
         if (performance.now() - attachedAt > STEADY_MS) attempt = 0;
         if (!this.#options.restart) return;
@@ -184,10 +190,14 @@ export class Daemon {
         const tenths = Math.round((until.getTime() - Date.now()) / 100); // not 0.499 s
         this.#say(`the next attempt to attach is in ${tenths / 10} s`, 'info');
       };
-      const back = this.#target.comesBack(attempt, this.#ending.signal, onPause);
-      await unlessEnding(back, this.#ending.signal).catch((error: unknown) => {
-        if (!this.#ending.signal.aborted) throw error; // the target never comes back
-      });
+      const pause = new AbortController();
+      this.#retry = () => pause.abort();
+      this.#ending.signal.addEventListener('abort', this.#retry);
+      await unlessEnding(this.#target.comesBack(attempt, pause.signal, onPause), pause.signal)
+        .catch((error: unknown) => {
+          if (!pause.signal.aborted) throw error; // the target never comes back
+        })
+        .finally(() => this.#ending.signal.removeEventListener('abort', this.#retry));
       this.#state.nextAttempt = undefined;
       await this.#handover.over;
     }

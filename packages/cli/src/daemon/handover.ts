@@ -11,6 +11,8 @@ export interface Predecessor {
   control?: string | undefined;
   /** The types of the sockets that it holds in the target. */
   sockets: readonly SocketType[];
+  /** The agents that can be used through it, and so through this one: without one of them this one fails. */
+  keeps: readonly SocketType[];
   /** Whether it goes without finishing what is in flight. */
   now: boolean;
 }
@@ -21,7 +23,7 @@ export interface Predecessor {
  */
 export async function retirePredecessor(
   control: string,
-  { now }: Predecessor,
+  { now }: Pick<Predecessor, 'now'>,
   signal: AbortSignal,
 ): Promise<void> {
   const argument: RetireRequest = { now };

@@ -16,7 +16,7 @@ import { listIdentities } from '@gpg-bridge/core/host/ssh-keys';
 import { runProgram } from '@gpg-bridge/core/process/run-program';
 import { fingerprint } from '@gpg-bridge/core/ssh/key-blob';
 import { printable } from '@gpg-bridge/core/text/escape';
-import type { BridgeOptions } from '../bridge-options.ts';
+import { type BridgeOptions, givenGpgSocket } from '../bridge-options.ts';
 import { bridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
 import { versionIn } from './versions.ts';
 
@@ -87,7 +87,7 @@ export async function collectHostFacts(
   { gpgSocket, sshFromGpg }: Pick<BridgeOptions, 'gpgSocket' | 'sshFromGpg'> = {},
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<HostFacts> {
-  const extra = new HostGpgAgent({ socketPath: gpgSocket });
+  const extra = new HostGpgAgent({ socketPath: givenGpgSocket({ gpgSocket }) });
   const ssh = new HostSshAgent({ fromGpg: sshFromGpg ?? false });
   const [gpg, gpgconf, isRunning] = await Promise.all([
     program('gpg'),

@@ -11,21 +11,32 @@ export function infoOf(
   changes: OptionChange[] = [],
 ): BridgeInfo {
   const { target, user, id, pid, started, runtime, sockets, warnings, offers, notes, mended } = status;
-  const { shell, where } = status;
-  const facts = { target, user, id, pid, started, runtime, sockets, warnings, offers, notes };
+  const { shell, where, problems } = status;
+  const facts = { target, user, id, pid, started, runtime, sockets, warnings, offers, notes, problems };
   const known = { ...(shell ? { shell } : {}), ...(where ? { where } : {}) };
   return { ...facts, ...known, result, changes, mended, variables: targetVariables(status) };
 }
 
+/** The sockets of a bridge that nothing is wrong with. */
+export function workingSockets({
+  sockets,
+  problems,
+}: Pick<DaemonStatus, 'sockets' | 'problems'>): DaemonStatus['sockets'] {
+  // A problem that names no path is one of the whole target.
+  return sockets.filter(
+    ({ path }) => !problems.some((problem) => problem.includes(path) || !problem.includes('/')),
+  );
+}
+
 /** A bridge that ran already; an error if nothing of it works. */
 export function workingInfo(status: DaemonStatus): BridgeInfo {
-  const { target, problems, sockets, warnings } = status;
-  if (problems.length > 0 && problems.length >= sockets.length) {
+  const { target, problems } = status;
+  if (problems.length > 0 && workingSockets(status).length === 0) {
     throw new BridgeError('BRIDGE_BROKEN', {
       what: `the bridge to ${target} does not work`,
       why: problems.join('; '),
       fix: 'Mend that and try again, or end it with `gpg-bridge down` and start anew.',
     });
   }
-  return infoOf({ ...status, warnings: [...warnings, ...problems] }, 'running');
+  return infoOf(status, 'running');
 }

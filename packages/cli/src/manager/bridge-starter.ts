@@ -1,4 +1,5 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { SOCKET_TYPES } from '@gpg-bridge/core/socket-type';
 import { type BridgeOptions, checkOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
 import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import { askDaemon, type CheckRequest, type DaemonStatus } from '../daemon/control.ts';
@@ -7,7 +8,7 @@ import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
-import { infoOf, workingInfo } from './bridge-info.ts';
+import { infoOf, workingInfo, workingSockets } from './bridge-info.ts';
 import { isUp, isUsable } from './is-usable.ts';
 import type { RunningBridges } from './running-bridges.ts';
 import { spawnDaemon } from './spawn-daemon.ts';
@@ -139,7 +140,8 @@ export class BridgeStarter {
     const files = this.#running.files(running.key);
     const itsFiles = this.#running.files(bridgeKey(target));
     const isThere = running.key === bridgeKey(target);
-    if (now) await this.#noticeWaiting(files, target, 'is cut off');
+    const keeps = await this.#working(files, options);
+    if (now) await this.#noticeWaiting(files, target, 'is cut off when the new bridge is there');
     else await this.#untilIdle(files, target);
     this.#progress(`changing the bridge to ${target.name}`);
     let release = () => {};
@@ -155,7 +157,7 @@ export class BridgeStarter {
       const isInTheWay = isThere && running.options.home === options.home;
       const sockets = (isInTheWay ? (status?.inPlace ?? []) : []) as Predecessor['sockets'];
       const control = isThere ? {} : { control: files.control };
-      const predecessor = isLeft ? undefined : { sockets, now, ...control };
+      const predecessor = isLeft ? undefined : { sockets, keeps, now, ...control };
       if (isLeft) await stopDaemon(files);
       const started = await this.#spawn(target, itsFiles, options, predecessor);
       // With the same options it was replaced because of an agent that it did not have.
@@ -166,12 +168,22 @@ export class BridgeStarter {
     }
   }
 
+  /** The agents that can be used through a bridge, and that a person has not excluded: a change keeps them, or fails. */
+  async #working(files: BridgeFiles, { gpg, ssh }: BridgeOptions): Promise<Predecessor['keeps']> {
+    const check: CheckRequest = { mend: false };
+    const status = await askDaemon(files.control, 'check', CHECK_TIMEOUT_MS, check);
+    if (!status || !isUp(status)) return [];
+    const excluded = { 'gpg-agent': gpg === false, 'ssh-agent': ssh === false };
+    const working = workingSockets(status).map(({ type }) => type);
+    return SOCKET_TYPES.filter((type) => working.includes(type) && !excluded[type]);
+  }
+
   /** Waits until nobody is cut off by the end of a bridge, and says for whom. */
   async #untilIdle(files: BridgeFiles, target: Target): Promise<void> {
     const say = () => this.#noticeWaiting(files, target, 'would be cut off: answer it, or use --now');
-    await say();
+    const isSaid = await say();
     // What has just begun counts as waiting for a person after a moment.
-    const later = setTimeout(() => void say().catch(() => {}), NOTICE_AFTER_MS);
+    const later = isSaid ? undefined : setTimeout(() => void say().catch(() => {}), NOTICE_AFTER_MS);
     try {
       const { POSITIVE_INFINITY } = Number;
       const status = await askDaemon(files.control, 'idle', POSITIVE_INFINITY, undefined, {
@@ -183,13 +195,14 @@ export class BridgeStarter {
     }
   }
 
-  /** Says which operation in a target waits for a person, and what comes of that. */
-  async #noticeWaiting(files: BridgeFiles, target: Target, consequence: string): Promise<void> {
+  /** Says which operation in a target waits for a person, and what comes of that; false if none does. */
+  async #noticeWaiting(files: BridgeFiles, target: Target, consequence: string): Promise<boolean> {
     const waiting = (await askDaemon(files.control, 'status'))?.waiting;
-    if (!waiting) return;
+    if (!waiting) return false;
     const key = waiting.key ? ` with key ${waiting.key}` : '';
     const since = `has waited for a person for ${waiting.sinceSeconds} s`;
     this.#notice(`${waiting.command}${key} in ${target.name} ${since} and ${consequence}`);
+    return true;
   }
 }
 

@@ -163,6 +163,6 @@ export class Manager implements SocketBridgeManager {
 
 /** What ends a daemon. */
 async function stopping(force = false): Promise<(files: BridgeFiles) => Promise<StopResult>> {
-  const { forceDaemon, stopDaemon } = await import('./stop-daemon.ts');
-  return force ? forceDaemon : stopDaemon;
+  const { endBridge, forceDaemon } = await import('./stop-daemon.ts');
+  return force ? forceDaemon : endBridge;
 }

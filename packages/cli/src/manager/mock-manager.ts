@@ -40,6 +40,7 @@ export class MockManager implements SocketBridgeManager {
       notes: [],
       result: 'new',
       changes: [],
+      problems: [],
       mended: [],
       variables: {},
     };

@@ -114,9 +114,10 @@ function targetWords(target: Target): string[] {
 
 function predecessorWords(predecessor: Predecessor | undefined): string[] {
   if (!predecessor) return [];
-  const { sockets, now, control } = predecessor;
+  const { sockets, keeps, now, control } = predecessor;
   return [
     `--succeeds=${sockets.join(',') || 'none'}`,
+    `--keeps=${keeps.join(',') || 'none'}`,
     ...(control === undefined ? [] : [`--predecessor=${control}`]),
     ...(now ? ['--now'] : []),
   ];

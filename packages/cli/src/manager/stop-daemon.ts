@@ -1,5 +1,5 @@
 import { existsSync, rmSync } from 'node:fs';
-import { removeIfDead } from '../daemon/claim.ts';
+import { removeIfDead, untilReleased } from '../daemon/claim.ts';
 import { askDaemon } from '../daemon/control.ts';
 import { takeDeadBridges } from '../daemon/dead-bridges.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
@@ -9,6 +9,17 @@ export type StopResult = 'ended' | 'cleared' | 'none';
 
 /** More than the three seconds that a daemon gives its target to remove the sockets. */
 const STOP_TIMEOUT_MS = 15_000;
+
+/**
+ * Ends a bridge for a person. One that another process is starting or changing just now is waited for: for a moment
+ * nobody answers then, and a bridge that comes after this would be there in spite of it.
+ */
+export async function endBridge(files: BridgeFiles): Promise<StopResult> {
+  const result = await stopDaemon(files);
+  if (result === 'ended') return result;
+  if (existsSync(files.lock)) await untilReleased(files.lock);
+  return (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) ? 'ended' : result;
+}
 
 /** Asks a daemon to end and waits for it; if nobody answers, what it may have left is cleared. */
 export async function stopDaemon(files: BridgeFiles): Promise<StopResult> {
@@ -24,7 +35,7 @@ export async function stopDaemon(files: BridgeFiles): Promise<StopResult> {
 /** The same, but one that does not answer is killed if its process is proven to be this bridge's. */
 export async function forceDaemon(files: BridgeFiles): Promise<StopResult> {
   try {
-    return await stopDaemon(files);
+    return await endBridge(files);
   } catch (error) {
     const { killDaemon } = await import('../daemon/daemon-process.ts');
     if (!(await killDaemon(files))) throw error;

@@ -7,6 +7,8 @@ export interface BridgeInfo extends BridgeFacts {
   user: string;
   /** `new`: started now. `running`: it ran already, and works. `changed`: it ran with other options before. */
   result: 'new' | 'running' | 'changed';
+  /** What keeps clients from one of its sockets. */
+  problems: string[];
   /** What was changed. */
   changes: OptionChange[];
   /** What did not work, and does again. */

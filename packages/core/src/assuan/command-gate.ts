@@ -154,6 +154,11 @@ export class CommandGate {
     return line.isData ? 'data' : 'line';
   }
 
+  /** Whether the client has sent its last byte. */
+  get clientHasEnded(): boolean {
+    return this.#clientEnded;
+  }
+
   /** The command that has no final answer yet, also while the agent inquires. */
   get pending(): PendingOperation | undefined {
     return this.#current;
