@@ -132,6 +132,19 @@ describe('a change that waits for a signature', () => {
   });
 });
 
+it('a change that can’t be made fails at once, whoever waits for a person', async () => {
+  const scene = await Scene.create();
+  const { pid } = await scene.up();
+  const gpg = await scene.signing();
+  const { status, stderr } = await scene.person.run(['up', '--exec', scene.enter, '--keys=typo@x']);
+  expect(stderr).toContain('typo@x');
+  expect(status).toBe(1);
+  await scene.pinentry.goOn();
+  expect((await once(gpg, 'exit'))[0]).toBe(0);
+  expect(await scene.status()).toMatchObject([{ pid, state: 'ready' }]);
+  await scene.signs();
+});
+
 describe('a bridge that has another one’s sockets, and waits for that to finish', () => {
   /** A session of the old bridge signs just before the new one takes its sockets. */
   async function changed(...flags: string[]) {

@@ -3,7 +3,6 @@ import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { Bridge } from '../bridge/bridge.ts';
 import type { CheckReport } from '../bridge/check-sockets.ts';
-import type { Journal } from '../bridge/journal.ts';
 import { type BridgeOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
 import type { Target } from '../targets/target.ts';
 import type {
@@ -35,7 +34,6 @@ export interface ControlledDaemon {
   state: DaemonState;
   held: HeldFiles;
   handover: Handover;
-  journal: Journal;
   log: LogCallback;
 }
 
@@ -54,7 +52,7 @@ export class ControlAnswers {
     closed: Promise<void>,
     tell: (status: DaemonStatus) => void,
   ): Promise<unknown> {
-    const { state, held, handover, journal, bridge, status, end } = this.#daemon;
+    const { state, held, handover, bridge, status, end } = this.#daemon;
     if (request === 'confirm') return this.#confirm(argument as NamedTarget);
     if (request === 'holds' && !(await bridge()?.holds(argument as SocketIdentity))) return undefined;
     held.checkPid();
@@ -71,9 +69,6 @@ export class ControlAnswers {
         break;
       case 'sync':
         return { ...status(), sync: await this.#sync() };
-      case 'idle':
-        await journal.untilIdle();
-        break;
       case 'pause':
         this.#sayPause();
         break;

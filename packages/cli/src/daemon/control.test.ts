@@ -74,7 +74,7 @@ describe('the control socket', () => {
     const news: string[] = [];
     const { path } = await listening((socket) =>
       serveControl(socket, async (request, _argument, closed) => {
-        if (request === 'idle') await new Promise(() => {});
+        if (request === 'ready') await new Promise(() => {});
         void closed.then(() => news.push('closed'));
         return { pid: 1 };
       }),
@@ -88,9 +88,11 @@ describe('the control socket', () => {
     release();
     while (news.length === 0) await new Promise((resolve) => setImmediate(resolve));
     const patience = new AbortController();
-    const idle = askDaemon(path, 'idle', Number.POSITIVE_INFINITY, undefined, { signal: patience.signal });
+    const waiting = askDaemon(path, 'ready', Number.POSITIVE_INFINITY, undefined, {
+      signal: patience.signal,
+    });
     patience.abort();
-    await expect(idle).rejects.toMatchObject({ code: 'DAEMON_FAILED', why: 'it was not waited for' });
+    await expect(waiting).rejects.toMatchObject({ code: 'DAEMON_FAILED', why: 'it was not waited for' });
   });
 
   it('has answered `stop` when it is closed', async () => {

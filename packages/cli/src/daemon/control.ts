@@ -110,7 +110,7 @@ export interface DaemonStatus extends BridgeFacts {
  * - `status`: its status as it knows it; `check`: its status after a look at every socket in the target
  * - `confirm`: the same if a target that a person named is the one it bridges
  * - `holds`: its status if a socket in a target is one of its own
- * - `ready`: its status once it is ready; `idle`: once no private key is in use
+ * - `ready`: its status once it is ready
  * - `pause`: to say in its log that bridges were paused or resumed
  * - `sync`: to give the target the host's public keys again
  * - `stop`: to end
@@ -123,7 +123,6 @@ const REQUEST_NAMES = [
   'confirm',
   'holds',
   'ready',
-  'idle',
   'pause',
   'sync',
   'stop',

@@ -116,7 +116,6 @@ export class Daemon {
       state: this.#state,
       held: this.#held,
       handover: this.#handover,
-      journal: this.#journal,
       log: this.#say,
     });
   }

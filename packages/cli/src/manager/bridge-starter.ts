@@ -141,8 +141,7 @@ export class BridgeStarter {
     const itsFiles = this.#running.files(bridgeKey(target));
     const isThere = running.key === bridgeKey(target);
     const keeps = await this.#working(files, options);
-    if (now) await this.#noticeWaiting(files, target, 'is cut off when the new bridge is there');
-    else await this.#untilIdle(files, target);
+    const quiet = await this.#noticeWhoWaits(files, target, now);
     this.#progress(`changing the bridge to ${target.name}`);
     let release = () => {};
     const until = new Promise<void>((resolve) => {
@@ -164,6 +163,7 @@ export class BridgeStarter {
       const mended = changes.length > 0 ? [] : ["the host's ssh-agent was missing, and is bridged now"];
       return infoOf({ ...started, mended }, 'changed', changes);
     } finally {
+      quiet();
       release();
     }
   }
@@ -178,21 +178,16 @@ export class BridgeStarter {
     return SOCKET_TYPES.filter((type) => working.includes(type) && !excluded[type]);
   }
 
-  /** Waits until nobody is cut off by the end of a bridge, and says for whom. */
-  async #untilIdle(files: BridgeFiles, target: Target): Promise<void> {
-    const say = () => this.#noticeWaiting(files, target, 'would be cut off: answer it, or use --now');
-    const isSaid = await say();
+  /** Says for whom a change waits, or whom it cuts off; returns how to say no more. */
+  async #noticeWhoWaits(files: BridgeFiles, target: Target, now: boolean): Promise<() => void> {
+    const consequence = now
+      ? 'is cut off when the new bridge is there'
+      : 'would be cut off: answer it, or use --now';
+    const say = () => this.#noticeWaiting(files, target, consequence);
+    if (await say()) return () => {};
     // What has just begun counts as waiting for a person after a moment.
-    const later = isSaid ? undefined : setTimeout(() => void say().catch(() => {}), NOTICE_AFTER_MS);
-    try {
-      const { POSITIVE_INFINITY } = Number;
-      const status = await askDaemon(files.control, 'idle', POSITIVE_INFINITY, undefined, {
-        signal: this.#signal,
-      });
-      if (status?.stopped) throw stoppedMeanwhile(target.name);
-    } finally {
-      clearTimeout(later);
-    }
+    const later = setTimeout(() => void say().catch(() => {}), NOTICE_AFTER_MS);
+    return () => clearTimeout(later);
   }
 
   /** Says which operation in a target waits for a person, and what comes of that; false if none does. */
