@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Person, processesWith, serverOf } from '@gpg-bridge/test-support/cli';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
@@ -52,6 +52,23 @@ describe('up of a bridge that runs', () => {
         expect((await person.run(['status', name])).status).toBe(0);
         expect(await person.ok('log', name)).not.toContain('another forward');
       });
+
+      it('does not take its own server for what took its place', async () => {
+        const person = await Person.create({ key: false });
+        const agent = await startSshAgent();
+        const target = await person.localHome();
+        const name = `local:${target.dir}`;
+        person.env.SSH_AUTH_SOCK = agent.socketPath;
+        await person.ok('up', name, '--no-gpg', `--runtime=${runtime}`);
+        // The kernel knows this one by its first name: nobody else is seen to listen at the path.
+        const other = await startSshAgent();
+        await rename(other.socketPath, join(target.dir, 'agent.sock'));
+        const up = await person.run(['up', name]);
+        expect(up.status).toBe(1);
+        expect(up.stderr).toContain('agent.sock: another forward listens there, so signing may already work');
+        const { mended } = await person.json<Up>('up', name, '--takeover');
+        expect(mended.join()).toMatch(/over from another forward,/);
+      });
     });
   });
 
@@ -82,6 +99,27 @@ describe('up of a bridge that runs', () => {
     expect(taken.mended.join()).toContain('is back');
     expect((await sign(target)).status).toBe(0);
     await holder.end();
+  });
+
+  it('names the other bridge of the same home that took its place', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    const dir = await tempDir();
+    const enter = (name: string) =>
+      writeScript(dir, name, `export GNUPGHOME=${target.dir} HOME=${dir}\nexec "$@"`);
+    const [one, two] = [await enter('one'), await enter('two')];
+    await person.ok('up', '--exec', one);
+    const { pid } = await person.json<Up>('up', '--exec', two, '--takeover');
+    const holder = `the bridge to ${two} (pid ${pid})`;
+    const status = await person.run(['status', '--exec', one]);
+    expect(status.status).toBe(1);
+    expect(status.stdout.toString()).toContain(`S.gpg-agent: ${holder} listens there`);
+    const up = await person.run(['up', '--exec', one]);
+    expect(up).toMatchObject({ status: 1, stderr: expect.stringContaining(`${holder} listens there`) });
+    expect((await person.json<Up>('up', '--exec', one, '--takeover')).mended.join()).toContain(
+      `S.gpg-agent over from ${holder}`,
+    );
+    await person.ok('status', '--exec', one);
   });
 
   it('says that the host’s agent is gone', async () => {

@@ -4,7 +4,9 @@ import { Person } from '@gpg-bridge/test-support/cli';
 import { Patient } from '@gpg-bridge/test-support/doctor';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { runOk } from '@gpg-bridge/test-support/process';
+import { writeScript } from '@gpg-bridge/test-support/script';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
 /** A person with a bridge to a local target. */
@@ -27,6 +29,18 @@ describe('gpg-bridge doctor about a bridge', () => {
     await SocketHolder.start(`${path}.other`, { relayTo });
     await rename(`${path}.other`, path);
     await patient.isCuredOf('line-bridge', { status: 'fail', detail: /./ });
+  });
+
+  it('a home that another bridge has taken', async () => {
+    const { person, target, patient } = await withBridge();
+    const dir = await tempDir();
+    const enter = (name: string) =>
+      writeScript(dir, name, `export GNUPGHOME=${target.dir} HOME=${dir}\nexec "$@"`);
+    const [one, two] = [await enter('one'), await enter('two')];
+    await person.ok('up', '--exec', one);
+    await person.ok('up', '--exec', two, '--takeover');
+    const found = { status: 'fail', detail: /the bridge to \S+\/two \(pid \d+\) listens there/ } as const;
+    await patient.with().isCuredOf(`bridge:${one}`, found);
   });
 
   it('a pause', async () => {

@@ -73,12 +73,21 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
         await engine.runOk(['volume', 'rm', volume]);
       });
       const { pid } = await person.json<Up>('up', name);
-      const refused = await person.run(['up', name.replace(container.name, second.name)]);
+      const other = name.replace(container.name, second.name);
+      const refused = await person.run(['up', other]);
       expect(refused.status).toBe(1);
       expect(refused.stderr).toContain(
         `the bridge to ${name} (pid ${pid}) listens there, so both have the same home`,
       );
       expect(await signInside(second)).toContain('GOODSIG');
+      // The first one is told the same once it has lost its place: no process of the other container is seen there.
+      const taken = await person.json<Up>('up', other, '--takeover');
+      const holder = `the bridge to ${other} (pid ${taken.pid})`;
+      const status = await person.run(['status', name]);
+      expect(status.status).toBe(1);
+      expect(status.stdout.toString()).toContain(`${holder} listens there`);
+      expect((await person.run(['up', name])).stderr).toContain(`${holder} listens there`);
+      expect(await person.ok('up', name, '--takeover')).toContain(`over from ${holder}`);
     });
 
     it('that is not meant by its name in another engine', async () => {

@@ -1,8 +1,8 @@
-import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { HeartbeatTimes } from '@gpg-bridge/core/mux/heartbeat';
+import type { HolderOf } from '@gpg-bridge/core/remote/socket-holder';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import type { Runtime } from '@gpg-bridge/socket-server';
 import type { ExecStream } from '../engine/engine.ts';
@@ -28,7 +28,7 @@ export interface BridgeParts {
   /** Whether the target's git is told who signs. */
   git?: boolean | undefined;
   /** Says whose a socket in the target is, if another bridge's. */
-  holderOf?: ((socket: SocketIdentity) => Promise<string | undefined>) | undefined;
+  holderOf?: HolderOf | undefined;
   /** The sockets that an earlier bridge of the same person holds, and which are taken from it. */
   succeeds?: readonly SocketType[] | undefined;
   /** Sockets without which the bridge is of no use. */

@@ -87,7 +87,7 @@ async function checkSocket(
   }
   const problems: string[] = [];
   if (found.place === 'elsewhere') {
-    problems.push(socket.problem ?? `${printable(path)} does not lead to the bridge`);
+    problems.push((await socket.whyElsewhere()) ?? `${printable(path)} does not lead to the bridge`);
   } else if (found.problem) {
     problems.push(`${printable(path)}: ${found.problem}`);
   }

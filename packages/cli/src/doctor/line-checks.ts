@@ -56,8 +56,8 @@ function judgeRunning(status: DaemonStatus, words: Words, isForwarded = false): 
     return failure(`its daemon (pid ${pid}) does not answer`, words.bridge('down', '--force'));
   }
   if (problems.length > 0) {
-    // What another forward holds is only taken from it by a person who says so.
-    const takeover = isForwarded || problems.some((text) => text.includes('another forward'));
+    // What another forward or bridge holds is only taken from it by a person who says so.
+    const takeover = isForwarded || problems.some((text) => text.includes('--takeover'));
     return failure(problems.join('; '), words.bridge('up', ...(takeover ? ['--takeover'] : [])));
   }
   if (state !== 'ready') return warning(`it is ${state.replaceAll('-', ' ')}`, words.bridge('up'));

@@ -8,6 +8,7 @@ import type { SocketType } from '../socket-type.ts';
 import { type InspectOptions, inspectPath, type PathFinding } from './inspect-path.ts';
 import { errorCode, type LastWords, type TargetOperations } from './operations.ts';
 import { closeDirectory, type DirectoryFacts, directoryUnusable, makeDirectory } from './socket-directory.ts';
+import { heldByBridge } from './socket-holder.ts';
 import type { SocketOwner } from './socket-owner.ts';
 
 /** What it takes to get a socket to its path. */
@@ -50,9 +51,14 @@ export interface PathLook {
 }
 
 /** Looks at a path before it is claimed, in as few round trips as it can. */
-export async function lookAtPath(operations: TargetOperations, options: InspectOptions): Promise<PathLook> {
+export async function lookAtPath(
+  operations: TargetOperations,
+  { succeeds, ...options }: InspectOptions & Pick<ClaimOptions, 'succeeds'>,
+): Promise<PathLook> {
+  // Whose the socket of an earlier bridge is need not be asked.
+  const holderOf = succeeds ? undefined : options.holderOf;
   const [finding, directory] = await Promise.all([
-    inspectPath(operations, options),
+    inspectPath(operations, { ...options, holderOf }),
     makeDirectory(operations, dirname(options.path)),
   ]);
   return { finding, directory };
@@ -114,6 +120,7 @@ function refuse(
       });
     case 'forward': {
       if (takeover) return undefined;
+      if (finding.bridge !== undefined) return heldByBridge(path, finding.bridge);
       const holder = finding.isAgent ? 'another forward' : 'a program that does not speak as an agent does';
       const works = finding.isAgent ? ', so signing may already work here' : '';
       return new BridgeError('SOCKET_HELD_BY_FORWARD', {
@@ -183,7 +190,8 @@ const LEVELS = { dead: 'info', hung: 'warn', forward: 'warn' } as const;
 const REPLACED: Record<Replaceable['found'], (finding: Replaceable, path: string) => string> = {
   dead: (_finding, path) => `replaced the dead socket ${path}`,
   hung: (finding, path) => `replaced the socket ${path}: its listener${ownersOf(finding)} does not answer`,
-  forward: (finding, path) => `took ${path} over from another forward${ownersOf(finding)}`,
+  forward: (finding, path) =>
+    `took ${path} over from ${bridgeOf(finding) ?? `another forward${ownersOf(finding)}`}`,
 };
 
 async function replaceOwnAgent(
@@ -228,6 +236,10 @@ function wontStop({ path }: ClaimOptions, why: string, cause?: unknown): BridgeE
     fix: 'End it with `gpgconf --kill gpg-agent` and start again.',
     cause,
   });
+}
+
+function bridgeOf(finding: Replaceable): string | undefined {
+  return 'bridge' in finding ? finding.bridge : undefined;
 }
 
 function ownersOf(finding: Replaceable): string {

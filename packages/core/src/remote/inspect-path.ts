@@ -6,6 +6,7 @@ import type { SocketType } from '../socket-type.ts';
 import { printable } from '../text/escape.ts';
 import { type IdentifyOptions, identifyListener, type ListenerIdentity } from './identify-listener.ts';
 import { errorCode, type FileFacts, type TargetOperations } from './operations.ts';
+import { bridgeBehind, type HolderOf } from './socket-holder.ts';
 import { type SocketOwner, socketOwners } from './socket-owner.ts';
 
 /** What is at the path of a socket, and who is behind it as far as that can be seen. */
@@ -15,8 +16,8 @@ export type PathFinding =
   | { found: 'dead'; identity: SocketIdentity }
   /** The target's own gpg-agent. */
   | { found: 'own-agent'; identity: SocketIdentity; owners: SocketOwner[]; pid: number }
-  /** Something that leads to keys elsewhere (another bridge, `ssh -R`, an editor), or speaks otherwise. */
-  | { found: 'forward'; identity: SocketIdentity; owners: SocketOwner[]; isAgent: boolean }
+  /** Something that leads to keys elsewhere (a bridge that may be known, `ssh -R`, an editor), or speaks otherwise. */
+  | { found: 'forward'; identity: SocketIdentity; owners: SocketOwner[]; isAgent: boolean; bridge?: string }
   /** A listener that says nothing. */
   | { found: 'hung'; identity: SocketIdentity; owners: SocketOwner[] }
   /** Anything that is not a socket, or none of ours to deal with. */
@@ -30,6 +31,8 @@ export interface InspectOptions extends IdentifyOptions {
   type: SocketType;
   /** The host agent's own sockets. */
   hostSockets?: readonly SocketIdentity[] | undefined;
+  /** Asked about a forward. */
+  holderOf?: HolderOf | undefined;
 }
 
 /** gpg-agent's names in its socket directory: if one of them is the host's, the directory is. */
@@ -124,7 +127,9 @@ async function inspectListener(
   if (listener.answers === 'unrestricted' && (await isAgentHere(operations, identity, owners, listener))) {
     return { found: 'own-agent', identity, owners, pid: listener.pid };
   }
-  return { found: 'forward', identity, owners, isAgent: listener.answers !== 'nonsense' };
+  const bridge = await bridgeBehind(operations, identity, options.holderOf);
+  const forward = { found: 'forward', identity, owners, isAgent: listener.answers !== 'nonsense' } as const;
+  return bridge === undefined ? forward : { ...forward, bridge };
 }
 
 /**

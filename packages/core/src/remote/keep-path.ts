@@ -4,6 +4,7 @@ import { type LogCallback, noLog } from '../log.ts';
 import type { SocketType } from '../socket-type.ts';
 import { type ClaimOptions, claimPath, type PathLook } from './claim-path.ts';
 import type { TargetOperations } from './operations.ts';
+import { bridgeBehind, type HolderOf, heldByBridge } from './socket-holder.ts';
 
 /** Which socket to keep where, and what to do with what is there. */
 export interface KeepOptions {
@@ -16,6 +17,8 @@ export interface KeepOptions {
   succeeds?: boolean | undefined;
   /** The host agent's own sockets, which are never replaced. */
   hostSockets?: readonly SocketIdentity[] | undefined;
+  /** Asked about another forward that is there. */
+  holderOf?: HolderOf | undefined;
   /** Stops the target's own gpg-agent: `gpgconf --kill gpg-agent`. */
   stopOwnAgent(): Promise<void>;
   backlog?: number | undefined;
@@ -28,6 +31,8 @@ export interface KeptPath {
   type: SocketType;
   /** Why the path leads elsewhere, as far as that is known. */
   readonly problem: string | undefined;
+  /** The same after a look whether another bridge is there that is known. */
+  whyElsewhere(): Promise<string | undefined>;
   /** Whether the path leads to this socket. */
   isInPlace(): Promise<boolean>;
   /** Claims the path again as at the start, and tells what it did there; rejects if it must not be taken. */
@@ -109,7 +114,19 @@ class PathKeeper implements KeptPath {
   }
 
   start(looked: PathLook | undefined): Promise<void> {
-    return this.#claim(this.options.takeover ?? false, this.#log, looked);
+    const { takeover = false, succeeds } = this.options;
+    return this.#claim(takeover, this.#log, { succeeds, looked });
+  }
+
+  async whyElsewhere(): Promise<string | undefined> {
+    const { path, holderOf } = this.options;
+    const own = this.#identity;
+    const there = await this.operations.lstat(path);
+    const bridge = there && (await bridgeBehind(this.operations, there.identity, holderOf));
+    // One that was still starting when it took the path was not known then.
+    if (bridge !== undefined && this.#identity === own)
+      this.#lastProblem = heldByBridge(path, bridge).message;
+    return this.problem;
   }
 
   async isInPlace(): Promise<boolean> {
@@ -152,12 +169,18 @@ class PathKeeper implements KeptPath {
     await this.operations.release(this.options.type);
   }
 
-  #claim(takeover: boolean, log: LogCallback, looked?: PathLook): Promise<void> {
-    const { path, type, hostSockets, backlog, probeTimeoutMs, succeeds } = this.options;
+  /** `succeeds` and what was seen before are for the first time alone. */
+  #claim(
+    takeover: boolean,
+    log: LogCallback,
+    { succeeds, looked }: Pick<KeepOptions, 'succeeds'> & { looked?: PathLook | undefined } = {},
+  ): Promise<void> {
+    const { path, type, hostSockets, holderOf, backlog, probeTimeoutMs } = this.options;
     const claim: ClaimOptions = {
       path,
       type,
       hostSockets,
+      holderOf,
       timeoutMs: probeTimeoutMs ?? PROBE_TIMEOUT_MS,
       signal: this.#ended.signal,
       log,

@@ -1,5 +1,5 @@
 import { join } from 'node:path/posix';
-import { BridgeError, toBridgeError } from '../errors.ts';
+import { type BridgeError, toBridgeError } from '../errors.ts';
 import type { SocketIdentity } from '../fs/socket-identity.ts';
 import { splitKeyring } from '../gnupg/split-keyring.ts';
 import type { LogCallback } from '../log.ts';
@@ -9,6 +9,7 @@ import { lookAtPath, refuseIfTaken } from './claim-path.ts';
 import { checkPathLength, type KeepOptions, type KeptPath, keepPath } from './keep-path.ts';
 import { hasPrivateKeys, importPublicKeys, type Keyring, type KeysToImport, openKeyring } from './keyring.ts';
 import type { TargetOperations } from './operations.ts';
+import type { HolderOf } from './socket-holder.ts';
 import { gnupgPlaces, requireGpg, stopTargetAgent } from './target-gnupg.ts';
 
 /** Which sockets a target gets, and what goes with them. */
@@ -24,8 +25,8 @@ export interface SocketSetup {
   hostSockets?: readonly SocketIdentity[] | undefined;
   /** The directory of the ssh socket, if it is not ~/.ssh. */
   sshDirectory?: string | undefined;
-  /** Says whose a socket is, if it is known here: another bridge's, in words. */
-  holderOf?: ((socket: SocketIdentity) => Promise<string | undefined>) | undefined;
+  /** Asked about another forward that stands in the way. */
+  holderOf?: HolderOf | undefined;
   probeTimeoutMs?: number | undefined;
   backlog?: number | undefined;
   log: LogCallback;
@@ -101,7 +102,7 @@ async function serveSsh(
 ): Promise<KeptPath> {
   const path = join(setup.sshDirectory ?? join(operations.facts.home, '.ssh'), 'agent.sock');
   const options = keepOptions(operations, setup, 'ssh-agent', path, log);
-  return orSayHolder(operations, setup, path, () => keepPath(operations, options));
+  return keepPath(operations, options);
 }
 
 async function serveGpg(
@@ -119,9 +120,7 @@ async function serveGpg(
     lookAtPath(operations, { ...options, timeoutMs: options.probeTimeoutMs ?? PROBE_TIMEOUT_MS }),
     hasPrivateKeys(operations, home),
   ]);
-  await orSayHolder(operations, setup, path, async () =>
-    refuseIfTaken(look.finding, { path, takeover: options.takeover ?? false }),
-  );
+  refuseIfTaken(look.finding, { path, takeover: options.takeover ?? false });
   const ownKeys = hasOwnKeys
     ? printable(`the private keys in ${home} can't be used while the bridge is up`, MAX_WARNING)
     : undefined;
@@ -134,31 +133,6 @@ async function serveGpg(
   return { kept, ownKeys, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
 }
 
-/** Says whose the socket is that stands in the way, if that is known: two targets may have one home. */
-async function orSayHolder<T>(
-  operations: TargetOperations,
-  { holderOf }: SocketSetup,
-  path: string,
-  step: () => Promise<T>,
-): Promise<T> {
-  try {
-    return await step();
-  } catch (error) {
-    if (!(error instanceof BridgeError) || error.code !== 'SOCKET_HELD_BY_FORWARD' || !holderOf) throw error;
-    const { boot } = operations.facts;
-    const socket = await operations.lstat(path);
-    const holder =
-      socket && (await holderOf({ ...socket.identity, ...(boot === undefined ? {} : { boot }) }));
-    if (!holder) throw error;
-    throw new BridgeError(error.code, {
-      what: error.what,
-      why: `${holder} listens there, so both have the same home and signing may already work here`,
-      fix: 'Use that one, end it first, or start with --takeover to take its place.',
-      cause: error,
-    });
-  }
-}
-
 function keepOptions(
   operations: TargetOperations,
   setup: SocketSetup,
@@ -166,11 +140,22 @@ function keepOptions(
   path: string,
   log: LogCallback,
 ): KeepOptions {
-  const { hostSockets, probeTimeoutMs, backlog } = setup;
+  const { hostSockets, holderOf, probeTimeoutMs, backlog } = setup;
   const succeeds = setup.succeeds?.includes(type);
   const takeover = setup.takeover || succeeds;
   const stopOwnAgent = () => stopTargetAgent(operations);
-  return { type, path, log, takeover, succeeds, hostSockets, probeTimeoutMs, backlog, stopOwnAgent };
+  return {
+    type,
+    path,
+    log,
+    takeover,
+    succeeds,
+    hostSockets,
+    holderOf,
+    probeTimeoutMs,
+    backlog,
+    stopOwnAgent,
+  };
 }
 
 /** Keys that can't be imported are said, and leave the socket. */

@@ -1,8 +1,10 @@
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
+import { listen } from '@gpg-bridge/test-support/target-listener';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, test } from 'vitest';
+import { temporaryPath } from '../fs/temporary-name.ts';
 import { DirectOperations } from './direct-operations.ts';
 import { socketOwners } from './socket-owner.ts';
 
@@ -53,6 +55,16 @@ test('finds a real listener, also through a link to its directory, on a system t
       expected,
     );
   }
+});
+
+test('finds a listener by the name it was bound under, and leaves out the process that asks', async () => {
+  const path = join(await tempDir(), 'S.gpg-agent');
+  const bound = temporaryPath(path);
+  const holder = await SocketHolder.start(bound, 'silent');
+  await rename(bound, path);
+  await listen(path, { takeover: true, probeTimeoutMs: 100 });
+  const expected = process.platform === 'linux' ? [holder.pid] : [];
+  expect((await socketOwners(new DirectOperations(), path)).map(({ pid }) => pid)).toEqual(expected);
 });
 
 test('says nothing where there is nothing to be seen', async () => {

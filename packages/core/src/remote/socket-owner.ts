@@ -12,7 +12,8 @@ export interface SocketOwner {
 /**
  * Prints `inode pid program` for every process that listens on $2/$3. The kernel keeps the name given to
  * bind(): a path with links in it, or the temporary name ($4 and a few characters, $5) before a rename.
- * A 1 in the fifth hexadecimal digit of the flags (`__SO_ACCEPTCON`) says that a socket listens.
+ * A 1 in the fifth hexadecimal digit of the flags (`__SO_ACCEPTCON`) says that a socket listens. The shell's
+ * parent is whoever asks: a bridge that has lost its path still listens on the socket that it had there.
  */
 const SCRIPT = `
 proc=$1 dir=$2 name=$3 temporary=$4$5
@@ -28,14 +29,17 @@ for inode in $listening; do set -- "$@" -e "-> socket:\\[$inode\\]"; done
 ls -l "$proc"/[0-9]*/fd 2>/dev/null | grep -e "^$proc/" "$@" | while read -r line; do
   case $line in
     "$proc"/*) pid=\${line#"$proc"/}; pid=\${pid%%/*};;
-    *) inode=\${line##*\\[}; read -r program < "$proc/$pid/comm"; echo "\${inode%]} $pid $program";;
+    *)
+      [ "$pid" = "$PPID" ] && continue
+      inode=\${line##*\\[}; read -r program < "$proc/$pid/comm"; echo "\${inode%]} $pid $program";;
   esac
 done
 `;
 
 /**
- * The processes that listen on a Unix socket, newest socket first, as far as they can be seen: Linux
- * alone has /proc, and other users' processes keep their descriptors to themselves.
+ * The processes that listen on a Unix socket, without the one that carries the operations out, newest socket
+ * first, as far as they can be seen: Linux alone has /proc, and other users' processes keep their descriptors to
+ * themselves.
  */
 export async function socketOwners(
   operations: TargetOperations,
