@@ -91,7 +91,7 @@ describe('up of a bridge that runs', () => {
         code: 'BRIDGE_BROKEN',
         what: `the bridge to ${name} does not work`,
         why: expect.stringContaining('a program that does not speak as an agent does'),
-        fix: expect.any(String),
+        fix: expect.stringContaining(`\`gpg-bridge down ${name}\``),
       },
     });
     const taken = await person.json<Up>('up', name, '--takeover');
@@ -314,13 +314,36 @@ describe('options', () => {
     expect(await offered(target)).toEqual(['work', 'home', 'third']);
     expect(await person.json('status')).toMatchObject([{ options: { gpg: false, runtime: 'node' } }]);
     const refused = await person.run(['up', name, '--no-ssh']);
-    expect(refused).toMatchObject({ status: 2, stderr: expect.stringContaining('nothing is left') });
+    expect(refused.status).toBe(2);
+    expect(refused.stderr).toContain(
+      '--no-gpg was given before and holds, and with --no-ssh nothing is left to bridge. Add `--gpg`',
+    );
     expect(await person.ok('log', name)).not.toMatch(/another forward|something replaced/);
     // One daemon is left of the three.
     const daemons = (await processesWith(`GPG_BRIDGE_STATE_DIR=${person.stateDir}\0`)).filter(({ command }) =>
       command.includes(' serve '),
     );
     expect(daemons).toHaveLength(1);
+  });
+
+  it('that were given before and exclude a new one are named, with what takes them back', async () => {
+    const person = await Person.create();
+    const agent = await startSshAgent();
+    await agent.addKey('work');
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    await person.ok('up', name, '--ssh-key=work');
+    const refused = await person.run(['up', name, '--no-ssh']);
+    expect(refused.status).toBe(2);
+    expect(refused.stderr).toContain(
+      '--ssh-key was given before and holds, and --no-ssh excludes it. Add `--ssh-key all`',
+    );
+    await person.ok('up', name, '--no-ssh', '--ssh-key', 'all');
+    expect((await person.run(['up', name, '--no-gpg'])).stderr).toContain(
+      '--no-ssh was given before and holds, and with --no-gpg nothing is left to bridge. Add `--ssh`',
+    );
+    await person.ok('up', name, '--no-gpg', '--ssh');
   });
 
   it('do not cut off who types a passphrase, unless told to', async () => {

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { link, readdir, readFile, stat, unlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { Person, processesWith, serverOf, untilGone } from '@gpg-bridge/test-support/cli';
-import { stopProcess } from '@gpg-bridge/test-support/process';
+import { Person, PROGRAM, processesWith, serverOf, untilGone } from '@gpg-bridge/test-support/cli';
+import { runOk, stopProcess } from '@gpg-bridge/test-support/process';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -152,7 +152,11 @@ describe('daemons', () => {
       expect(down.stderr).toMatch(new RegExp(`^gpg-bridge: .*PID ${pid}\\).*\n$`));
       expect(up.status).toBe(1);
       expect(up.stderr).toMatch(/^gpg-bridge: .*it did not answer 'status' within 5 s\. .*\n$/);
-      expect(up.stderr).toContain(`PID ${pid}`);
+      expect(up.stderr).toMatch(
+        new RegExp(
+          `^gpg-bridge: the bridge to local:${one.dir} .*PID ${pid}.* \`gpg-bridge down local:${one.dir} --force\``,
+        ),
+      );
       const stuck = {
         target: `local:${one.dir}`,
         pid,
@@ -187,6 +191,20 @@ describe('daemons', () => {
     await writeFile(pidFile, `${second.pid}\n`);
     expect(await person.ok('down', '--all', '--force')).toBe('Ended one bridge.\n');
     expect(await person.ok('up', `local:${two.dir}`)).toContain('is up');
+  });
+
+  it('that do not answer are killed by what the error says to type', async () => {
+    const person = await Person.create({ key: false });
+    const target = await person.localHome();
+    const exec = `env GNUPGHOME=${target.dir} HOME=${person.env.HOME}`;
+    const { pid } = await person.json<Up>('up', '--exec', exec, '--runtime=perl');
+    await stopProcess(pid);
+    const refused = await person.run(['down', '--exec', exec]);
+    expect(refused.status).toBe(1);
+    const typed = /`gpg-bridge (down .*)`\.\n$/.exec(refused.stderr)?.[1];
+    expect(typed).toBe(`down --exec '${exec}' --force`);
+    const script = `exec "$0" ${PROGRAM} ${typed}`;
+    expect(await runOk('sh', ['-c', script, process.execPath], { env: person.env })).toContain('is down');
   });
 
   it('end when the process in the target does, and the next `up` works', async () => {

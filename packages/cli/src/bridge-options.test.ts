@@ -71,4 +71,24 @@ describe('options of a bridge that runs', () => {
     );
     checkOptions({ ssh: false, sshKeys: [] });
   });
+
+  it.each([
+    [{ gpg: false, ssh: false }, { gpg: false }, '--no-gpg', '--gpg'],
+    [{ gpg: false, ssh: false }, { ssh: false }, '--no-ssh', '--ssh'],
+    [{ ssh: false, sshKeys: ['a'] }, { sshKeys: ['a'] }, '--ssh-key', '--ssh-key all'],
+    [{ ssh: false, sshKeys: ['a'] }, { ssh: false }, '--no-ssh', '--ssh'],
+    [{ ssh: false, sshFromGpg: true }, { sshFromGpg: true }, '--ssh-from-gpg', '--no-ssh-from-gpg'],
+    [{ gpg: false, gpgKeys: ['a'] }, { gpgKeys: ['a'] }, '--gpg-key', '--gpg-key all'],
+    [{ gpg: false, decrypt: false }, { decrypt: false }, '--no-decrypt', '--decrypt'],
+    [
+      { gpg: false, allowPassphrase: true },
+      { allowPassphrase: true },
+      '--allow-passphrase',
+      '--no-allow-passphrase',
+    ],
+  ])('%j of which %j was given before say so, and what takes that back', (options, before, word, undo) => {
+    expect(() => checkOptions(options, before)).toThrow(`${word} was given before and holds`);
+    expect(() => checkOptions(options, before)).toThrow(`Add \`${undo}\` to take that back.`);
+    expect(() => checkOptions(options, before)).not.toThrow('Leave one of them out');
+  });
 });

@@ -144,26 +144,67 @@ export function isSshImplied({ sshFromGpg, sshKeys = [] }: BridgeOptions): boole
   return sshFromGpg === true || sshKeys.length > 0;
 }
 
-/** Throws for options that exclude each other. */
-export function checkOptions(options: BridgeOptions): void {
-  const { gpg, ssh, sshKeys = [], sshFromGpg, gpgKeys = [], decrypt, allowPassphrase } = options;
-  if (gpg === false && ssh === false) throw conflict('with --no-gpg and --no-ssh nothing is left to bridge');
-  if (gpg === false) {
-    if (gpgKeys.length > 0) throw conflict('--gpg-key and --no-gpg exclude each other');
-    if (decrypt === false) throw conflict('--no-decrypt and --no-gpg exclude each other');
-    if (allowPassphrase) throw conflict('--allow-passphrase and --no-gpg exclude each other');
-  }
-  if (ssh !== false) return;
-  if (sshKeys.length > 0) throw conflict('--ssh-key and --no-ssh exclude each other');
-  if (sshFromGpg) throw conflict('--ssh-from-gpg and --no-ssh exclude each other');
+/** Something that can be asked of a bridge: the word for it, and the words that take it back. */
+interface Wish {
+  word: string;
+  undo: string;
+  isIn(options: BridgeOptions): boolean;
 }
 
-function conflict(why: string): BridgeError {
-  return new BridgeError('USAGE', {
-    what: "there can't be such a bridge",
-    why,
-    fix: 'Leave one of them out. What was given to a running bridge holds until it is changed by name.',
-  });
+const NO_GPG: Wish = { word: '--no-gpg', undo: '--gpg', isIn: ({ gpg }) => gpg === false };
+const NO_SSH: Wish = { word: '--no-ssh', undo: '--ssh', isIn: ({ ssh }) => ssh === false };
+const GPG_KEY: Wish = { word: '--gpg-key', undo: '--gpg-key all', isIn: isGpgImplied };
+const NO_DECRYPT: Wish = {
+  word: '--no-decrypt',
+  undo: '--decrypt',
+  isIn: ({ decrypt }) => decrypt === false,
+};
+const ALLOW_PASSPHRASE: Wish = {
+  word: '--allow-passphrase',
+  undo: '--no-allow-passphrase',
+  isIn: ({ allowPassphrase }) => allowPassphrase === true,
+};
+const SSH_KEY: Wish = {
+  word: '--ssh-key',
+  undo: '--ssh-key all',
+  isIn: ({ sshKeys = [] }) => sshKeys.length > 0,
+};
+const SSH_FROM_GPG: Wish = {
+  word: '--ssh-from-gpg',
+  undo: '--no-ssh-from-gpg',
+  isIn: ({ sshFromGpg }) => sshFromGpg === true,
+};
+
+/** What can't be had together. */
+const EXCLUSIONS: readonly (readonly [Wish, Wish])[] = [
+  [NO_GPG, NO_SSH],
+  [GPG_KEY, NO_GPG],
+  [NO_DECRYPT, NO_GPG],
+  [ALLOW_PASSPHRASE, NO_GPG],
+  [SSH_KEY, NO_SSH],
+  [SSH_FROM_GPG, NO_SSH],
+];
+
+/** Throws for options that exclude each other; of those `before` a person may not think, who gave them earlier. */
+export function checkOptions(options: BridgeOptions, before: BridgeOptions = {}): void {
+  const found = EXCLUSIONS.find((pair) => pair.every((wish) => wish.isIn(options)));
+  if (!found) return;
+  const isNothing = found.includes(NO_GPG) && found.includes(NO_SSH);
+  const [held, given] = found[0].isIn(before) ? found : [found[1], found[0]];
+  if (!held.isIn(before) || given.isIn(before)) {
+    const both = `${found[0].word} and ${found[1].word}`;
+    const why = isNothing ? `with ${both} nothing is left to bridge` : `${both} exclude each other`;
+    throw conflict(why, 'Leave one of them out.');
+  }
+  const why = isNothing ? `with ${given.word} nothing is left to bridge` : `${given.word} excludes it`;
+  throw conflict(
+    `${held.word} was given before and holds, and ${why}`,
+    `Add \`${held.undo}\` to take that back.`,
+  );
+}
+
+function conflict(why: string, fix: string): BridgeError {
+  return new BridgeError('USAGE', { what: "there can't be such a bridge", why, fix });
 }
 
 /** Times in one way, and when the one of --for is over, counted from now unless that was said. */

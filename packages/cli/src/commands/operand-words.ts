@@ -1,8 +1,1 @@
-import type { BridgeSelector } from '../bridge-options.ts';
-import { pasteable } from '../targets/shell-quote.ts';
-
-/** The words that name a bridge on a command line, fit to be pasted into a shell. */
-export function operandWords(target: string | undefined, { user, exec }: BridgeSelector): string {
-  const words = exec === undefined ? [target ?? ''] : ['--exec', exec];
-  return pasteable([...words, ...(user === undefined ? [] : ['--user', user])]);
-}
+export { operandWords } from '../targets/operand-words.ts';

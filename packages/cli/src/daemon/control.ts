@@ -7,7 +7,9 @@ import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
 import type { KeyOffers } from '../bridge/host-agents.ts';
 import type { JournalEntry, WaitingOperation } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
+import { operandWords } from '../targets/operand-words.ts';
 import { readPid } from './pid-file.ts';
+import { filesBeside } from './state-dir.ts';
 
 /** A target as a person named it, and what in their environment says which engine is meant. */
 export interface NamedTarget {
@@ -244,7 +246,7 @@ export function askDaemon(
     const settle = () => {
       clearTimeout(timer);
       signal?.removeEventListener('abort', giveUp);
-      if (failure && !GONE.has(failure.code)) reject(noAnswer(path, failure));
+      if (failure && !GONE.has(failure.code)) void noAnswer(path, failure).then(reject);
       else if (!received.endsWith('\n')) resolve(undefined);
       else {
         try {
@@ -252,7 +254,7 @@ export function askDaemon(
           const status = JSON.parse(received.slice(lastLine)) as DaemonStatus | null;
           resolve(status ? { ...LATER_FIELDS, ...status } : undefined);
         } catch (error) {
-          reject(noAnswer(path, error as Error));
+          void noAnswer(path, error as Error).then(reject);
         }
       }
     };
@@ -274,12 +276,19 @@ export function askDaemon(
   });
 }
 
-function noAnswer(path: string, cause: Error): BridgeError {
-  const pid = readPid(path.replace(/\.sock$/, '.pid'));
+/** The error for a daemon that is there and does not answer, with what ends it. */
+async function noAnswer(path: string, cause: Error): Promise<BridgeError> {
+  // Loaded late: it is hardly ever needed.
+  const { knownProcess } = await import('./known-process.ts');
+  const files = filesBeside(path.replace(/\.sock$/, '.pid'));
+  const known = knownProcess(files);
+  const pid = readPid(files.pid);
   return new BridgeError('DAEMON_FAILED', {
-    what: `the bridge behind ${path} is of no use`,
+    what: `the bridge ${known ? `to ${known.target}` : `behind ${path}`} is of no use`,
     why: cause.message,
-    fix: `End its process (${pid ? `PID ${pid}` : '`gpg-bridge serve`'}) with \`gpg-bridge down --force\`.`,
+    fix: known
+      ? `End its process (PID ${known.pid}) with \`gpg-bridge down ${operandWords(known.target, known.selector)} --force\`.`
+      : `Find its process, \`gpg-bridge serve\`${pid ? ` (maybe PID ${pid})` : ''}, and end it.`,
     cause,
   });
 }

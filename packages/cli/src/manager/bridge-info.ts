@@ -2,6 +2,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import type { OptionChange } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { targetVariables } from '../daemon/target-variables.ts';
+import { operandWords } from '../targets/operand-words.ts';
 import type { BridgeInfo } from './types.ts';
 
 /** What is told of a bridge that works, from its daemon's status. */
@@ -30,12 +31,12 @@ export function workingSockets({
 
 /** A bridge that ran already; an error if nothing of it works. */
 export function workingInfo(status: DaemonStatus): BridgeInfo {
-  const { target, problems } = status;
+  const { target, options, problems } = status;
   if (problems.length > 0 && workingSockets(status).length === 0) {
     throw new BridgeError('BRIDGE_BROKEN', {
       what: `the bridge to ${target} does not work`,
       why: problems.join('; '),
-      fix: 'Mend that and try again, or end it with `gpg-bridge down` and start anew.',
+      fix: `Mend that and try again, or end it with \`gpg-bridge down ${operandWords(target, options)}\` and start anew.`,
     });
   }
   return infoOf(status, 'running');

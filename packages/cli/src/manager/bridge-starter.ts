@@ -135,7 +135,7 @@ export class BridgeStarter {
     options: BridgeOptions,
     now: boolean,
   ): Promise<BridgeInfo> {
-    checkOptions(options);
+    checkOptions(options, running.options);
     const changes = optionChanges(running.options, options);
     const files = this.#running.files(running.key);
     const itsFiles = this.#running.files(bridgeKey(target));
