@@ -146,6 +146,19 @@ describe('daemons', () => {
     await stopProcess(pid);
     try {
       const [up, status] = await Promise.all([person.run(['up', `local:${one.dir}`]), person.json('status')]);
+      const name = `local:${one.dir}`;
+      const [shown, named, text] = await Promise.all([
+        person.run(['status']),
+        person.run(['status', name, '--json']),
+        person.run(['status', name]),
+      ]);
+      expect(named.status).toBe(1);
+      expect(JSON.parse(named.stdout.toString())).toMatchObject([
+        { target: name, pid, state: 'not-answering' },
+      ]);
+      expect(text).toMatchObject({ status: 1, stderr: '' });
+      expect(text.stdout.toString()).toContain(`${name}  not answering (pid ${pid})\n  problem `);
+      expect(shown.stdout.toString()).toContain(text.stdout.toString());
       const down = await person.run(['down', '--all']);
       expect(down.status).toBe(1);
       expect(down.stdout.toString()).toBe('Ended one bridge.\n');

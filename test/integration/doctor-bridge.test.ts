@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { Patient } from '@gpg-bridge/test-support/doctor';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
-import { runOk } from '@gpg-bridge/test-support/process';
+import { runOk, stopProcess } from '@gpg-bridge/test-support/process';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
 import { tempDir } from '@gpg-bridge/test-support/temp';
@@ -41,6 +41,22 @@ describe('gpg-bridge doctor about a bridge', () => {
     await person.ok('up', '--exec', two, '--takeover');
     const found = { status: 'fail', detail: /the bridge to \S+\/two \(pid \d+\) listens there/ } as const;
     await patient.with().isCuredOf(`bridge:${one}`, found);
+  });
+
+  it('a daemon that does not answer, of which nothing else can be told', async () => {
+    const { person, name, patient } = await withBridge();
+    const { pid } = await person.json<{ pid: number }>('up', name);
+    await stopProcess(pid);
+    const { checks } = await patient.report();
+    expect(checks.filter(({ id }) => id === 'line-bridge' || id === 'line-agents')).toEqual([
+      {
+        id: 'line-bridge',
+        status: 'fail',
+        detail: `its daemon (pid ${pid}) does not answer`,
+        fix: `gpg-bridge down ${name} --force`,
+      },
+    ]);
+    await person.ok('down', name, '--force');
   });
 
   it('a pause', async () => {

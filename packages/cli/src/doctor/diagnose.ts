@@ -1,3 +1,4 @@
+import { BridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
 import type { BridgeSelector } from '../bridge-options.ts';
 import { askDaemon, type DaemonStatus } from '../daemon/control.ts';
@@ -61,7 +62,7 @@ export async function diagnoseTarget(options: DiagnoseOptions): Promise<Diagnosi
   progress('looking at this machine');
   const [target, bridge] = await Promise.all([
     looked(() => resolveTarget(spec, selector), `can't find ${name}`),
-    looked(() => new Manager().findChecked(spec, selector), `can't ask the bridge to ${name}`),
+    looked(() => answeringBridge(options), `can't ask the bridge to ${name}`),
   ]);
   if (target.error?.code === 'USAGE') throw target.error;
   const running = bridge.found;
@@ -82,6 +83,17 @@ export async function diagnoseTarget(options: DiagnoseOptions): Promise<Diagnosi
   }
   progress(`looking into ${name}`);
   return lookInto(connection.found as TargetConnection, target.found!, facts, sign);
+}
+
+/** The bridge to a target; one that does not answer is an error, as nothing that it does is known. */
+async function answeringBridge({ spec, selector, name, operandWords }: DiagnoseOptions) {
+  const status = await new Manager().findChecked(spec, selector);
+  if (status?.state !== 'not-answering') return status;
+  throw new BridgeError('DAEMON_FAILED', {
+    what: `can't ask the bridge to ${name}`,
+    why: `its daemon (pid ${status.pid}) does not answer`,
+    fix: `End it with \`gpg-bridge down ${operandWords(spec, selector)} --force\`.`,
+  });
 }
 
 async function lookInto(

@@ -119,7 +119,7 @@ export class Manager implements SocketBridgeManager {
     return this.#running.listChecked();
   }
 
-  /** The bridge to a target, after a look at its sockets. */
+  /** The bridge to a target, after a look at its sockets; one that does not answer as in `listChecked`. */
   async findChecked(
     spec: string | undefined,
     selector: BridgeSelector = {},

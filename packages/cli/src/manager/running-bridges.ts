@@ -70,31 +70,19 @@ export class RunningBridges {
    * process and the target are known.
    */
   async listChecked(): Promise<DaemonStatus[]> {
-    const check: CheckRequest = { mend: false };
     const statuses = await Promise.all(
-      controlSockets(this.directory).map(async (control) => {
-        try {
-          // A daemon of an older version knows no check.
-          const status =
-            (await askDaemon(control, 'check', LIST_TIMEOUT_MS, check)) ??
-            (await askDaemon(control, 'status', LIST_TIMEOUT_MS));
-          return status && this.files(status.key).control === control ? status : undefined;
-        } catch (error) {
-          const { notAnswering } = await import('../daemon/daemon-process.ts');
-          return notAnswering(filesOf(control), (error as BridgeError).why);
-        }
-      }),
+      controlSockets(this.directory).map((control) => this.#checked(control).catch(() => undefined)),
     );
     return inOrder(statuses.filter((status) => status !== undefined));
   }
 
-  /** The bridge to a target, after a look at its sockets. */
+  /** The bridge to a target, after a look at its sockets; one that does not answer as in `listChecked`. */
   async findChecked(spec: string | undefined, selector: BridgeSelector): Promise<DaemonStatus | undefined> {
-    const found = await this.find(spec, selector);
-    const check: CheckRequest = { mend: false };
-    if (!found) return undefined;
-    const { control } = this.files(found.key);
-    return (await askDaemon(control, 'check', undefined, check)) ?? askDaemon(control, 'status');
+    const target = await resolveKnown(spec, selector);
+    const there = target && (await this.#checked(this.files(bridgeKey(target)).control));
+    if (there) return there;
+    const found = await this.#findNamed(spec, selector, target);
+    return found && this.#checked(this.files(found.key).control);
   }
 
   /**
@@ -104,11 +92,7 @@ export class RunningBridges {
   async find(spec: string | undefined, selector: BridgeSelector): Promise<DaemonStatus | undefined> {
     const target = await resolveKnown(spec, selector);
     const running = target && (await this.#at(target));
-    if (running) return running;
-    const named = (await this.#named(spec, selector, target)).filter(
-      ({ user, options }) => user === target?.user || (options.user ?? '') === (selector.user ?? ''),
-    );
-    return named.length === 1 ? named[0] : undefined;
+    return running ?? this.#findNamed(spec, selector, target);
   }
 
   /** The running bridges to a target, whoever their user is. */
@@ -149,6 +133,38 @@ export class RunningBridges {
     const key = bridgeKey(target);
     const status = await askDaemon(this.files(key).control, 'status');
     return status?.key === key ? status : undefined;
+  }
+
+  /**
+   * What the daemon behind a control socket says after a look at its sockets. Of one that does not answer it is what its
+   * process shows; rejects if that is not proven to be the bridge's.
+   */
+  async #checked(control: string): Promise<DaemonStatus | undefined> {
+    const check: CheckRequest = { mend: false };
+    try {
+      // A daemon of an older version knows no check.
+      const status =
+        (await askDaemon(control, 'check', LIST_TIMEOUT_MS, check)) ??
+        (await askDaemon(control, 'status', LIST_TIMEOUT_MS));
+      return status && this.files(status.key).control === control ? status : undefined;
+    } catch (error) {
+      const { notAnswering } = await import('../daemon/daemon-process.ts');
+      const known = notAnswering(filesOf(control), (error as BridgeError).why);
+      if (!known) throw error;
+      return known;
+    }
+  }
+
+  /** The only bridge to a target for a user, found by the name it has there. */
+  async #findNamed(
+    spec: string | undefined,
+    selector: BridgeSelector,
+    target: Target | undefined,
+  ): Promise<DaemonStatus | undefined> {
+    const named = (await this.#named(spec, selector, target)).filter(
+      ({ user, options }) => user === target?.user || (options.user ?? '') === (selector.user ?? ''),
+    );
+    return named.length === 1 ? named[0] : undefined;
   }
 
   /** The bridges to a target, found by its ID if it is known, and else by its name. */
