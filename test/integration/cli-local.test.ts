@@ -373,6 +373,17 @@ describe('wrong usage', () => {
     [['up', '--nonsense'], "wrong usage of up: unknown option '--nonsense'. See `gpg-bridge up --help`."],
     [['down'], 'wrong usage of down: it needs a target, or --all. See `gpg-bridge down --help`.'],
     [['down', 'x', '--all'], /exclude each other/],
+    [
+      ['down', '--all', '--user=dev'],
+      'wrong usage of down: --user needs a target. See `gpg-bridge down --help`.',
+    ],
+    [
+      ['status', '--user=dev'],
+      'wrong usage of status: --user needs a target. See `gpg-bridge status --help`.',
+    ],
+    [['log', '--user=dev'], /wrong usage of log: --user needs a target/],
+    [['doctor', '--user=dev'], /wrong usage of doctor: --user needs a target/],
+    [['keys', 'sync', '--user=dev'], /wrong usage of keys: --user needs a target/],
     [['up'], /can't tell which target is meant: none is named\. Name one, for example/],
     [['up', 'ftp:x'], /there is no kind 'ftp'/],
     [['up', 'x', '--user=a', '--user=b'], /--user is given 2 times/],

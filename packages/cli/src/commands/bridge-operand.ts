@@ -17,11 +17,15 @@ export interface NamedBridge {
   name: string;
 }
 
-/** The bridge that a command's operand or --exec names, if there is either. */
-export function namedBridge({ operands: [spec], flags }: ParsedCommand): NamedBridge | undefined {
+/** The bridge that a command's operand or --exec names, if there is either; a user alone names none. */
+export function namedBridge(
+  command: CommandName,
+  { operands: [spec], flags }: ParsedCommand,
+): NamedBridge | undefined {
   const user = textFlag(flags, 'user');
   const exec = textFlag(flags, 'exec');
   const name = spec ?? exec;
+  if (name === undefined && user !== undefined) throw usage(command, '--user needs a target');
   if (name === undefined) return undefined;
   return {
     spec,
@@ -32,7 +36,7 @@ export function namedBridge({ operands: [spec], flags }: ParsedCommand): NamedBr
 
 /** The same for a command that needs one: without it, an error of usage. */
 export function requireNamedBridge(command: CommandName, parsed: ParsedCommand): NamedBridge {
-  const named = namedBridge(parsed);
+  const named = namedBridge(command, parsed);
   if (!named) throw usage(command, 'it needs a target');
   return named;
 }

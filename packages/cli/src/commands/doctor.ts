@@ -18,7 +18,7 @@ const SIDES: readonly Side[] = ['host', 'line', 'target', 'git'];
 /** Checks every hop, and says what to type where something is not right. */
 export async function run(command: ParsedCommand): Promise<number> {
   const { sign, json, report } = command.flags;
-  const named = namedBridge(command);
+  const named = namedBridge('doctor', command);
   if (!named && sign) throw usage('doctor', '--sign needs a target to sign in');
   if (json && report) throw usage('doctor', '--json and --report exclude each other');
   const spinner = new Spinner();

@@ -15,7 +15,7 @@ const RESULTS: Readonly<Record<StopResult, (name: string) => string>> = {
 /** Ends one bridge, or all of them; nothing to end is success. */
 export async function run(command: ParsedCommand): Promise<number> {
   const manager = new Manager();
-  const named = namedBridge(command);
+  const named = namedBridge('down', command);
   const force = command.flags.force === true;
   if (named && command.flags.all) throw usage('down', 'a target and --all exclude each other');
   if (named) {

@@ -53,7 +53,7 @@ export async function run(command: ParsedCommand): Promise<number> {
   if (flags.uses) return showUses(requireNamedBridge('log', command), wanted);
   checkStateDirectory(stateDirectory());
   checkStateDirectory(recordDirectory());
-  const named = namedBridge(command);
+  const named = namedBridge('log', command);
   return showLines(wanted, named ? (tell) => oneLog(named, tell) : async (tell) => allLogs(tell));
 }
 

@@ -17,7 +17,7 @@ const NONE_STATUS = 3;
 /** Shows every bridge, or the one to a target: then the exit status says whether it works. */
 export async function run(command: ParsedCommand): Promise<number> {
   const manager = new Manager();
-  const named = namedBridge(command);
+  const named = namedBridge('status', command);
   if (command.flags.watch) return watchStatus(manager, named, command.flags.json === true);
   const bridges = await (named
     ? listOf(manager.findChecked(named.spec, named.selector))
