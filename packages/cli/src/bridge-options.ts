@@ -153,7 +153,11 @@ interface Wish {
 
 const NO_GPG: Wish = { word: '--no-gpg', undo: '--gpg', isIn: ({ gpg }) => gpg === false };
 const NO_SSH: Wish = { word: '--no-ssh', undo: '--ssh', isIn: ({ ssh }) => ssh === false };
-const GPG_KEY: Wish = { word: '--gpg-key', undo: '--gpg-key all', isIn: isGpgImplied };
+const GPG_KEY: Wish = {
+  word: '--gpg-key',
+  undo: '--gpg-key all',
+  isIn: ({ gpgKeys = [] }) => gpgKeys.length > 0,
+};
 const NO_DECRYPT: Wish = {
   word: '--no-decrypt',
   undo: '--decrypt',

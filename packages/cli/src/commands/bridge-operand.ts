@@ -4,8 +4,8 @@ import { nearest } from '@gpg-bridge/core/text/nearest';
 import type { BridgeSelector } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
+import { operandWords } from '../targets/operand-words.ts';
 import { textFlag } from './flags.ts';
-import { operandWords } from './operand-words.ts';
 import { usage } from './parse.ts';
 import type { CommandName, ParsedCommand } from './specs.ts';
 

@@ -5,7 +5,6 @@ import { masked } from '../doctor/private-words.ts';
 import { Spinner, styles } from '../terminal/style.ts';
 import { VERSION } from '../version.ts';
 import { namedBridge } from './bridge-operand.ts';
-import { operandWords } from './operand-words.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
 
@@ -25,8 +24,8 @@ export async function run(command: ParsedCommand): Promise<number> {
   let diagnosis: Diagnosis;
   try {
     diagnosis = named
-      ? await diagnoseTarget({ ...named, sign: sign === true, operandWords, progress: spinner.show })
-      : await diagnoseHost(operandWords);
+      ? await diagnoseTarget({ ...named, sign: sign === true, progress: spinner.show })
+      : await diagnoseHost();
   } finally {
     spinner.stop();
   }

@@ -1,10 +1,10 @@
 import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import type { DaemonStatus } from '../daemon/control.ts';
+import { operandWords } from '../targets/operand-words.ts';
 import { byteCount, duration, keyWords, milliseconds } from '../terminal/format.ts';
 import { operationName, operationWords } from '../terminal/operation-words.ts';
 import { styles } from '../terminal/style.ts';
 import type { NamedBridge } from './bridge-operand.ts';
-import { operandWords } from './operand-words.ts';
 
 /** The bridges in words for a person. */
 export function describeBridges(bridges: readonly DaemonStatus[], named: NamedBridge | undefined): string {

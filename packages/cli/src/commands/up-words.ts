@@ -1,9 +1,9 @@
 import { printableValue } from '@gpg-bridge/core/text/escape';
 import type { BridgeOptions } from '../bridge-options.ts';
 import type { BridgeInfo } from '../manager/types.ts';
+import { operandWords } from '../targets/operand-words.ts';
 import { exportLines } from '../targets/shell-quote.ts';
 import { styles } from '../terminal/style.ts';
-import { operandWords } from './operand-words.ts';
 
 /** How many keys can be used there, and how to make them fewer. */
 function describeOffers({ offers: { gpg, ssh }, sockets }: BridgeInfo): string {

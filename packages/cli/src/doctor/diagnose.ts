@@ -6,6 +6,7 @@ import { controlSockets, stateDirectory } from '../daemon/state-dir.ts';
 import { Manager } from '../manager/manager.ts';
 import { commandIn } from '../targets/command-in.ts';
 import { gnupgHomeIn } from '../targets/home.ts';
+import { operandWords } from '../targets/operand-words.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { shellQuote } from '../targets/shell-quote.ts';
 import type { Target } from '../targets/target.ts';
@@ -26,9 +27,6 @@ export interface Diagnosis {
   findings: Finding[];
 }
 
-/** The words that name a bridge on a command line. */
-export type OperandWords = (target: string | undefined, selector: BridgeSelector) => string;
-
 /** A target that a person named, and what else they said. */
 export interface DiagnoseOptions {
   spec: string | undefined;
@@ -37,14 +35,13 @@ export interface DiagnoseOptions {
   name: string;
   /** Ends in a test signature. */
   sign: boolean;
-  operandWords: OperandWords;
   progress(text: string): void;
 }
 
 const HOLDER_TIMEOUT_MS = 3_000;
 
 /** Checks this machine, and looks at every bridge. */
-export async function diagnoseHost(operandWords: OperandWords): Promise<Diagnosis> {
+export async function diagnoseHost(): Promise<Diagnosis> {
   const [host, listed] = await Promise.all([
     collectHostFacts(),
     looked(() => new Manager().listChecked(), "can't look for bridges"), // the check of the state directory says why
@@ -58,7 +55,7 @@ export async function diagnoseHost(operandWords: OperandWords): Promise<Diagnosi
 
 /** Checks every hop from this machine into a target. */
 export async function diagnoseTarget(options: DiagnoseOptions): Promise<Diagnosis> {
-  const { spec, selector, name, sign, operandWords, progress } = options;
+  const { spec, selector, name, sign, progress } = options;
   progress('looking at this machine');
   const [target, bridge] = await Promise.all([
     looked(() => resolveTarget(spec, selector), `can't find ${name}`),
@@ -86,7 +83,7 @@ export async function diagnoseTarget(options: DiagnoseOptions): Promise<Diagnosi
 }
 
 /** The bridge to a target; one that does not answer is an error, as nothing that it does is known. */
-async function answeringBridge({ spec, selector, name, operandWords }: DiagnoseOptions) {
+async function answeringBridge({ spec, selector, name }: DiagnoseOptions) {
   const status = await new Manager().findChecked(spec, selector);
   if (status?.state !== 'not-answering') return status;
   throw new BridgeError('DAEMON_FAILED', {

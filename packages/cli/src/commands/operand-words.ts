@@ -1,1 +1,0 @@
-export { operandWords } from '../targets/operand-words.ts';
