@@ -1,6 +1,7 @@
 import { join } from 'node:path/posix';
 import { BridgeError } from '../errors.ts';
-import { describeFailure, type ProgramResult } from '../process/run-program.ts';
+import type { ProgramResult } from '../process/run-program.ts';
+import { failedRun, importFailed, shortageIn } from './import-failure.ts';
 import type { TargetOperations } from './operations.ts';
 import { gnupgPlaces } from './target-gnupg.ts';
 
@@ -53,11 +54,13 @@ export async function importPublicKeys(
   if (keys.length > 0) {
     const run = await gpg(IMPORT, IMPORT_SECONDS, keys);
     Object.assign(result, countsIn(run.stdout.toString('latin1')));
-    // gpg also ends with a bad status when one key among many can't be used.
+    // gpg also ends with a bad status when one key among many can't be used; not so when the disk fills up meanwhile.
     const imported = result.added + result.updated + result.unchanged;
-    if (run.aborted || (run.status !== 0 && imported === 0)) throw importFailed(describeFailure(run));
+    if (run.aborted || (run.status !== 0 && imported === 0) || shortageIn(run)) {
+      throw await failedRun(operations, run);
+    }
   }
-  await trustUltimately(gpg, trust);
+  await trustUltimately(operations, gpg, trust);
   return result;
 }
 
@@ -152,7 +155,11 @@ async function keyringOptions(
   return { options, usesKeyboxd };
 }
 
-async function trustUltimately(gpg: Keyring, fingerprints: readonly string[]): Promise<void> {
+async function trustUltimately(
+  operations: TargetOperations,
+  gpg: Keyring,
+  fingerprints: readonly string[],
+): Promise<void> {
   if (fingerprints.length === 0) return;
   // Without a trust database yet this fails, and there is nothing to keep.
   const listing = (await gpg(['--export-ownertrust'], TRUST_SECONDS)).stdout.toString('latin1');
@@ -164,14 +171,5 @@ async function trustUltimately(gpg: Keyring, fingerprints: readonly string[]): P
   if (gaining.length === 0) return;
   const input = Buffer.from(gaining.map((key) => `${key}:${ULTIMATE}:\n`).join(''));
   const run = await gpg(['--import-ownertrust'], TRUST_SECONDS, input);
-  if (run.status !== 0) throw importFailed(describeFailure(run));
-}
-
-function importFailed(why: string, cause?: unknown): BridgeError {
-  return new BridgeError('KEY_IMPORT_FAILED', {
-    what: "can't import the host's public keys",
-    why,
-    fix: 'Check that `gpg --list-keys` works in the target and that its home is writable.',
-    cause,
-  });
+  if (run.status !== 0) throw await failedRun(operations, run);
 }
