@@ -53,7 +53,8 @@ export class Bridge extends EventEmitter<BridgeEvents> {
 
   /** What it made in its target. */
   get info(): MadeInTarget {
-    return this.#served.sockets.info;
+    const { info } = this.#served.sockets;
+    return { ...info, warnings: [...new Set([...info.warnings, ...this.keyProblems])] };
   }
 
   /** Starts the socket server in the target; resolves when it listens, rejects with what went wrong there. */
@@ -87,11 +88,17 @@ export class Bridge extends EventEmitter<BridgeEvents> {
     };
   }
 
-  /** What is known to keep clients from a socket, without asking. */
+  /** What is known to keep clients from a socket or from the keys behind it, without asking. */
   get problems(): string[] {
     const { sockets, muxer } = this.#served;
-    const { problems } = sockets;
+    const problems = [...sockets.problems, ...this.keyProblems];
     return muxer.isOverdue ? [SILENT, ...problems] : problems;
+  }
+
+  /** Why the target lacks public keys: the sockets are there all the same. */
+  get keyProblems(): string[] {
+    const problem = this.#served.keySync?.problem;
+    return problem === undefined ? [] : [problem];
   }
 
   /** Forgets the warnings about what happened at the start: they have been told. */
@@ -115,17 +122,18 @@ export class Bridge extends EventEmitter<BridgeEvents> {
     });
   }
 
-  /** Whether there are sockets that could not be made. */
+  /** Whether there are sockets that could not be made, or keys that the target may lack. */
   get isIncomplete(): boolean {
-    return this.#served.sockets.isIncomplete;
+    const { sockets, keySync } = this.#served;
+    return sockets.isIncomplete || keySync?.mayLackKeys === true;
   }
 
   /**
    * Checks every socket from end to end, as a client in the target would find it. With `mend` it does for what is
-   * not right what the start of a bridge would do.
+   * not right what the start of a bridge would do, and brings public keys that the target may lack.
    */
   async check(mend?: MendOptions): Promise<CheckReport> {
-    const { sockets, muxer } = this.#served;
+    const { sockets, muxer, keySync } = this.#served;
     const before = muxer.stats;
     const report = await sockets.check(mend);
     const after = muxer.stats;
@@ -136,7 +144,8 @@ export class Bridge extends EventEmitter<BridgeEvents> {
       this.#checked.received += after.bytes.received - before.bytes.received;
       this.#checked.sent += after.bytes.sent - before.bytes.sent;
     }
-    return report;
+    const keys = mend && keySync ? await keySync.mend() : [];
+    return { ...report, mended: [...report.mended, ...keys] };
   }
 
   /** The types of the sockets whose paths lead to this bridge. */

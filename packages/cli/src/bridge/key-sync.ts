@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { toBridgeError } from '@gpg-bridge/core/errors';
+import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { listDir } from '@gpg-bridge/core/gnupg/gpgconf';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import { type KeyringWatch, watchKeyring } from '@gpg-bridge/core/host/keyring-watch';
@@ -7,13 +7,17 @@ import { exportPublicKeys, type PublicKeys } from '@gpg-bridge/core/host/public-
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { type ImportResult, importPublicKeys } from '@gpg-bridge/core/remote/keyring';
 import type { TargetOperations } from '@gpg-bridge/core/remote/operations';
+import { inTime } from './check-sockets.ts';
+import { keyProblem, STILL_IMPORTING } from './key-problem.ts';
 
 /** What a target's keyring follows. */
 export interface KeySyncParts {
   operations: TargetOperations;
   filter: KeyFilter;
-  /** The keys that the target has been given. */
-  given: PublicKeys;
+  /** The keys that the target has been given; undefined if they could not be had. */
+  given: PublicKeys | undefined;
+  /** They are imported, or why not; never rejects. */
+  imported: Promise<BridgeError | undefined>;
   /** The environment of the host's gpg, if not this process's own. */
   env?: NodeJS.ProcessEnv | undefined;
   /** Told when the host's keys have changed and the target has the new ones. */
@@ -21,18 +25,51 @@ export interface KeySyncParts {
   log: LogCallback;
 }
 
-/** Gives a target the host's public keys again: when it is asked to, and when they have changed. */
+const CANT_IMPORT = "can't import the host's public keys";
+
+/** Gives a target the host's public keys again: when it is asked to, when they have changed, and when it may lack them. */
 export class KeySync {
   readonly #parts: KeySyncParts;
   #given: string;
   #watch: KeyringWatch | undefined;
   #isClosed = false;
   /** One at a time: two imports at once would only wait for each other's lock. */
-  #last: Promise<unknown> = Promise.resolve();
+  #last: Promise<unknown>;
+  #problem: string | undefined;
+  /** The target's home may be a new one, without the keys. */
+  #isInDoubt = false;
+  #mending: Promise<string[]> | undefined;
 
   constructor(parts: KeySyncParts) {
     this.#parts = parts;
-    this.#given = digest(parts.given);
+    this.#given = parts.given ? digest(parts.given) : '';
+    this.#last = parts.imported.then((failure) => {
+      if (failure) this.#problem = keyProblem(failure);
+    });
+  }
+
+  /** Why the target lacks keys, in words for a person: until an import succeeds. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /** Whether the target may lack keys, as far as that is known without asking it. */
+  get mayLackKeys(): boolean {
+    return this.#problem !== undefined || this.#isInDoubt || this.#mending !== undefined;
+  }
+
+  /** To be told when gpg's socket had to be made anew: the keys may have gone with it, and are imported again. */
+  doubt(): void {
+    this.#isInDoubt = true;
+    void this.#mend();
+  }
+
+  /** Imports keys again that the target may lack; resolves to what was mended, and does not wait for ever. */
+  async mend(): Promise<string[]> {
+    if (!this.mayLackKeys) return [];
+    const mended = await inTime<string[] | undefined>(this.#mend(), undefined);
+    if (!mended && this.#mending) this.#problem ??= STILL_IMPORTING;
+    return mended ?? [];
   }
 
   /** Imports the keys that the target shall have, whether they have changed or not. */
@@ -57,6 +94,31 @@ export class KeySync {
     this.#watch?.close();
   }
 
+  #mend(): Promise<string[]> {
+    this.#mending ??= this.#inTurn(() => this.#importMissing()).finally(() => {
+      this.#mending = undefined;
+      if (this.#isInDoubt) void this.#mend(); // again, since it began
+    });
+    return this.#mending;
+  }
+
+  async #importMissing(): Promise<string[]> {
+    const { log } = this.#parts;
+    this.#isInDoubt = false;
+    if (this.#isClosed) return [];
+    try {
+      const { added, updated } = await this.#import(await this.#export());
+      if (added + updated === 0) return [];
+      const mended = `public keys that were missing there: ${added} new, ${updated} updated`;
+      log(mended, 'warn');
+      return [mended];
+    } catch (error) {
+      this.#problem = keyProblem(toBridgeError(error, CANT_IMPORT)); // also if the host can't export them
+      if (!this.#isClosed) log(this.#problem, 'warn');
+      return [];
+    }
+  }
+
   async #follow(): Promise<void> {
     const { log, onChange } = this.#parts;
     try {
@@ -77,9 +139,15 @@ export class KeySync {
   }
 
   async #import(keys: PublicKeys): Promise<ImportResult> {
-    const result = await importPublicKeys(keys, this.#parts.operations);
-    this.#given = digest(keys);
-    return result;
+    try {
+      const result = await importPublicKeys(keys, this.#parts.operations);
+      this.#given = digest(keys);
+      this.#problem = undefined;
+      return result;
+    } catch (error) {
+      this.#problem = keyProblem(toBridgeError(error, CANT_IMPORT));
+      throw error;
+    }
   }
 
   #inTurn<T>(step: () => Promise<T>): Promise<T> {

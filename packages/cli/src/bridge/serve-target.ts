@@ -63,6 +63,7 @@ export async function serveTarget(
   try {
     const agents = await host.agents;
     const { gpg, ssh } = agents;
+    let keySync: KeySync | undefined;
     const { learn } = serveAgents(muxer, agents, parts);
     const operations = new WireOperations(muxer, await ready);
     clearTimeout(late);
@@ -77,6 +78,9 @@ export async function serveTarget(
       hostSockets: await host.hostSockets,
       sshDirectory: target.sshDirectory,
       holderOf,
+      onClaimedAgain: (type) => {
+        if (type === 'gpg-agent') keySync?.doubt();
+      },
       log,
     };
     // Keys that a person named and that are not there fail the bridge before it touches anything.
@@ -92,7 +96,10 @@ export async function serveTarget(
     const sockets = new TargetSockets({ operations, setup, served, runtime, git });
     const given = gpg && (await host.keys?.catch(() => undefined));
     const { keys: filter, hostEnv: env, onKeysChange: onChange } = parts;
-    const keySync = given && filter && new KeySync({ operations, filter, given, env, onChange, log });
+    const { imported } = served;
+    if (gpg && filter) {
+      keySync = new KeySync({ operations, filter, given, imported, env, onChange, log });
+    }
     // What is done for git and for keys fails with a warning, also at the end of the line.
     if (muxer.closed) throw ended ?? givenUp();
     return { muxer, sockets, keySync };

@@ -129,6 +129,7 @@ export class TargetSockets {
     if (missing.length === 0) return [];
     const again = await serveSockets(this.#operations, {
       ...this.#setup,
+      keys: undefined, // they may be others by now, and follow when the socket is there
       gpg: missing.includes('gpg-agent'),
       ssh: missing.includes('ssh-agent'),
       takeover,
@@ -137,6 +138,7 @@ export class TargetSockets {
     this.#kept.push(...again.kept);
     this.#missing = again.missing;
     this.#failures = told(again.failures);
+    for (const { type } of again.kept) this.#setup.onClaimedAgain?.(type);
     const warnings = [...new Set([...this.#ownWarnings, ...again.lasting, ...this.#failures])];
     this.#info = { ...info, sockets: shownSockets(this.#kept), warnings };
     return again.sockets.map(({ path }) => `made the socket ${printable(path)}, which was missing`);

@@ -21,6 +21,8 @@ export interface KeepOptions {
   holderOf?: HolderOf | undefined;
   /** Stops the target's own gpg-agent: `gpgconf --kill gpg-agent`. */
   stopOwnAgent(): Promise<void>;
+  /** The socket had to be made anew, and maybe its directory, too. */
+  onClaimedAgain?: (() => void) | undefined;
   backlog?: number | undefined;
   probeTimeoutMs?: number | undefined;
 }
@@ -190,7 +192,9 @@ class PathKeeper implements KeptPath {
       backlog: backlog ?? BACKLOG,
       onReplaced: () => this.#onReplaced(),
       onBound: (identity) => {
+        const isFirst = this.#identity === undefined;
         this.#identity = identity;
+        if (!isFirst) this.options.onClaimedAgain?.();
       },
     };
     return claimPath(this.operations, claim, looked);

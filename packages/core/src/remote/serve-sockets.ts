@@ -27,6 +27,8 @@ export interface SocketSetup {
   sshDirectory?: string | undefined;
   /** Asked about another forward that stands in the way. */
   holderOf?: HolderOf | undefined;
+  /** A socket had to be made anew, and maybe its directory, too. */
+  onClaimedAgain?: ((type: SocketType) => void) | undefined;
   probeTimeoutMs?: number | undefined;
   backlog?: number | undefined;
   log: LogCallback;
@@ -44,8 +46,8 @@ export interface ServedSockets {
   failures: BridgeError[];
   /** The types of those. */
   missing: SocketType[];
-  /** The rest of a large keyring is in; never rejects. */
-  imported: Promise<void>;
+  /** The rest of a large keyring is in, or why public keys could not be imported; never rejects. */
+  imported: Promise<BridgeError | undefined>;
 }
 
 /** Public keys that are imported before gpg's socket listens, in bytes; more of them follow afterwards. */
@@ -78,12 +80,12 @@ export async function serveSockets(operations: TargetOperations, setup: SocketSe
       return [];
     }
   };
-  let imported: Promise<void> = Promise.resolve();
+  let imported: ServedSockets['imported'] = Promise.resolve(undefined);
   const gpgSocket = async () => {
-    const { kept, rest, ownKeys } = await serveGpg(operations, setup, log);
-    imported = rest;
-    if (ownKeys) lasting.push(ownKeys);
-    return kept;
+    const served = await serveGpg(operations, setup, log);
+    imported = served.imported;
+    if (served.ownKeys) lasting.push(served.ownKeys);
+    return served.kept;
   };
   const made = await Promise.all([
     setup.gpg ? attempt(gpgSocket, 'gpg-agent') : [],
@@ -109,7 +111,7 @@ async function serveGpg(
   operations: TargetOperations,
   setup: SocketSetup,
   log: LogCallback,
-): Promise<{ kept: KeptPath; rest: Promise<void>; ownKeys: string | undefined }> {
+): Promise<{ kept: KeptPath; imported: ServedSockets['imported']; ownKeys: string | undefined }> {
   const [{ home, agentSocket: path }] = await Promise.all([gnupgPlaces(operations), requireGpg(operations)]);
   const options = keepOptions(operations, setup, 'gpg-agent', path, log);
   checkPathLength(path, operations.facts.system);
@@ -128,9 +130,10 @@ async function serveGpg(
   const { keys, trust } = (await setup.keys) ?? { keys: Buffer.alloc(0), trust: [] };
   const [first, rest] = splitKeyring(keys, FIRST_KEYS_BYTES);
   const importPart = (part: Buffer) => importAndTell(operations, { keys: part, trust }, keyring, log);
-  if (first.length > 0) await importPart(first);
+  const failure = first.length > 0 ? await importPart(first) : undefined;
   const kept = await keepPath(operations, options, look);
-  return { kept, ownKeys, rest: rest.length > 0 ? importPart(rest) : Promise.resolve() };
+  const imported = rest.length > 0 ? importPart(rest).then((later) => failure ?? later) : failure;
+  return { kept, ownKeys, imported: Promise.resolve(imported) };
 }
 
 function keepOptions(
@@ -155,21 +158,25 @@ function keepOptions(
     probeTimeoutMs,
     backlog,
     stopOwnAgent,
+    onClaimedAgain: () => setup.onClaimedAgain?.(type),
   };
 }
 
-/** Keys that can't be imported are said, and leave the socket. */
+/** Keys that can't be imported are said, and leave the socket. Resolves to why they can't. */
 async function importAndTell(
   operations: TargetOperations,
   keys: KeysToImport,
   keyring: Promise<Keyring>,
   log: LogCallback,
-): Promise<void> {
+): Promise<BridgeError | undefined> {
   try {
     const { added, updated, unchanged } = await importPublicKeys(keys, operations, keyring);
     const seen = added + updated + unchanged;
     log(`imported public keys: ${seen} received, ${added} new, ${unchanged} unchanged`, 'info');
+    return undefined;
   } catch (error) {
-    log(toBridgeError(error, "can't import the host's public keys").message, 'warn');
+    const failure = toBridgeError(error, "can't import the host's public keys");
+    log(failure.message, 'warn');
+    return failure;
   }
 }
