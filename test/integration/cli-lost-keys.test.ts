@@ -19,6 +19,13 @@ interface Up {
 const sign = ({ env }: Pick<GnupgHome, 'env'>): Promise<Finished> =>
   run('gpg', ['--batch', '--clear-sign'], { env, input: 'hello\n' });
 
+/** What `up` says of a bridge that works in part. */
+async function inPart(person: Person, ...args: string[]): Promise<string> {
+  const { status, stdout } = await person.run(['up', ...args]);
+  expect(status).toBe(1);
+  return stdout.toString();
+}
+
 /** A command that enters a target where gpg does something first, in a directory of the test's. */
 async function withGpg(target: GnupgHome, first: string): Promise<{ enter: string; dir: string }> {
   const dir = await tempDir();
@@ -53,13 +60,12 @@ requireSystem('mount')('public keys for which the target has no room', () => {
     const target = { env: { ...person.env, GNUPGHOME: dir } };
     const first = await person.json<Up>('up', name, '--no-ssh');
     expect(first).toMatchObject({ result: 'new', warnings: [expect.stringMatching(FULL)] });
-    const again = await person.json<Up>('up', name);
-    expect(again).toMatchObject({
+    expect(JSON.parse(await inPart(person, name, '--json'))).toMatchObject({
       pid: first.pid,
       result: 'running',
-      warnings: [expect.stringMatching(FULL)],
+      problems: [expect.stringMatching(FULL)],
     });
-    const said = await person.ok('up', name);
+    const said = await inPart(person, name);
     expect(said).toMatch(FULL);
     expect(said).toContain('! The bridge to');
     expect(said).toContain('was up already, and works in part');
@@ -76,12 +82,13 @@ requireSystem('mount')('public keys for which the target has no room', () => {
     expect(await person.ok('up', name)).toContain('was up already, and works (');
   });
 
-  it('are missed by all who wait for the same bridge, and let none of them fail', async () => {
+  it('are missed by all who wait for the same bridge', async () => {
     const person = await Person.create();
     const { dir } = await fullHome();
-    const ups = await Promise.all(
-      Array.from({ length: 4 }, () => person.json<Up>('up', `local:${dir}`, '--no-ssh')),
+    const ends = await Promise.all(
+      Array.from({ length: 4 }, () => person.run(['up', `local:${dir}`, '--no-ssh', '--json'])),
     );
+    const ups = ends.map(({ stdout }) => JSON.parse(stdout.toString()) as Up);
     expect(new Set(ups.map(({ pid }) => pid)).size).toBe(1);
     for (const { warnings } of ups) expect(warnings).toEqual([expect.stringMatching(FULL)]);
   });
@@ -158,7 +165,7 @@ describe('public keys that went with the target’s home', () => {
     await person.ok('up', '--exec', enter);
     await writeFile(wait, '');
     await rm(target.dir, { recursive: true });
-    const said = await person.ok('up', '--exec', enter);
+    const said = await inPart(person, '--exec', enter);
     expect(said).toContain("! the host's public keys are still being imported there");
     expect(said).toContain('! The bridge to');
     expect(said).toContain('was up already, and works in part');

@@ -14,7 +14,7 @@ export function keyProblem({ message }: BridgeError): string {
   return printable(message.includes(KEYS) ? message : `can't import ${KEYS}: ${message}`, MAX_MESSAGE);
 }
 
-/** Whether a warning says that a target lacks public keys: then its bridge is there, but nobody can sign. */
-export function isKeyProblem(warning: string): boolean {
-  return warning.includes(KEYS);
+/** Whether a problem is that a target lacks public keys: its sockets work all the same. */
+export function isKeyProblem(problem: string): boolean {
+  return problem.includes(KEYS);
 }

@@ -1,5 +1,4 @@
 import { printableValue } from '@gpg-bridge/core/text/escape';
-import { isKeyProblem } from '../bridge/key-problem.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
 import type { BridgeInfo } from '../manager/types.ts';
 import { operandWords } from '../targets/operand-words.ts';
@@ -31,7 +30,7 @@ const NO_VALID_KEY =
 export function describeBridge(told: BridgeInfo, options: BridgeOptions): string[] {
   const info = printableValue(told);
   const { bold, dim, green, yellow } = styles(process.stdout);
-  const isWhole = info.problems.length === 0 && !info.warnings.some(isKeyProblem);
+  const isWhole = info.problems.length === 0;
   const works = isWhole ? 'works' : 'works in part';
   const how = { new: 'is up', running: `was up already, and ${works}`, changed: 'was changed' }[info.result];
   const lines = [

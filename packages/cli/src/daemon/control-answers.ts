@@ -78,7 +78,7 @@ export class ControlAnswers {
       case 'ready':
         if (state.name === 'waiting-for-target') this.#daemon.retry(); // somebody wants it now
         if (state.name !== 'ready') await state.untilReady();
-        return this.#forUp();
+        break;
       default:
     }
     return status();
@@ -116,15 +116,8 @@ export class ControlAnswers {
     }
     const { problems, mended } = report;
     state.problems = problems;
-    const { state: name, sockets, warnings, problems: all } = mend ? this.#forUp() : this.#daemon.status();
+    const { state: name, sockets, warnings, problems: all } = this.#daemon.status();
     return { ...status, state: name, sockets, warnings, problems: all, mended };
-  }
-
-  /** The status for `up`: without the keys there is a bridge all the same, so they are among the warnings alone. */
-  #forUp(): DaemonStatus {
-    const status = this.#daemon.status();
-    const lacking = this.#daemon.bridge()?.keyProblems ?? [];
-    return { ...status, problems: status.problems.filter((problem) => !lacking.includes(problem)) };
   }
 
   #sayPause(): void {

@@ -1,4 +1,5 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { isKeyProblem } from '../bridge/key-problem.ts';
 import type { OptionChange } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { targetVariables } from '../daemon/target-variables.ts';
@@ -23,9 +24,10 @@ export function workingSockets({
   sockets,
   problems,
 }: Pick<DaemonStatus, 'sockets' | 'problems'>): DaemonStatus['sockets'] {
+  const ofSockets = problems.filter((problem) => !isKeyProblem(problem));
   // A problem that names no path is one of the whole target.
   return sockets.filter(
-    ({ path }) => !problems.some((problem) => problem.includes(path) || !problem.includes('/')),
+    ({ path }) => !ofSockets.some((problem) => problem.includes(path) || !problem.includes('/')),
   );
 }
 
