@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Person, processesWith, serverOf } from '@gpg-bridge/test-support/cli';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
@@ -169,12 +169,34 @@ describe('up of a bridge that runs', () => {
     const up = await person.ok('up', name);
     expect(up).toContain('a regular file is there');
     expect(up).not.toContain('SSH key');
-    const status = await person.run(['status', name]);
-    expect(status.status).toBe(1);
-    expect(status.stdout.toString()).toMatch(/ broken for .*\n.*\n {2}problem .*a regular file is there/);
+    expect(await person.ok('status', name)).toMatch(/ up for .*\n.*\n {2}missing .*a regular file is there/);
     await rm(join(target.dir, 'agent.sock'));
     expect(await person.ok('up', name)).toContain('made the socket');
     expect(await offered(target)).toEqual(['work']);
+  });
+
+  it('is content with the ssh-agent where the target has no GnuPG', async () => {
+    const person = await Person.create();
+    const agent = await startSshAgent();
+    await agent.addKey('work');
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    const target = await person.localHome();
+    await mkdir(join(target.dir, 'bin'));
+    for (const program of ['sh', 'perl', 'ssh-add']) {
+      const path = (await runOk('sh', ['-c', `command -v ${program}`])).trim();
+      await symlink(path, join(target.dir, 'bin', program));
+    }
+    const variables = `HOME=${target.dir} PATH=${target.dir}/bin`;
+    const enter = await writeScript(target.dir, 'enter', `export ${variables}\nexec "$@"`);
+    for (const _time of ['first', 'second']) {
+      expect(await person.ok('up', '--exec', enter)).toContain('has no gpg on its PATH');
+    }
+    expect(await person.ok('status', '--exec', enter)).toMatch(/ up for .*\n.*\n {2}missing .*no gpg/);
+    expect(await person.ok('exec', '--exec', enter, '--', 'ssh-add', '-l')).toContain('work');
+    // Whoever runs a command asks for no other agent by an old SSH_AUTH_SOCK.
+    person.env.SSH_AUTH_SOCK = join(target.dir, 'nothing-here');
+    expect(await person.ok('exec', '--exec', enter, '--', 'ssh-add', '-l')).toContain('work');
+    expect((await person.run(['up', '--exec', enter])).status).toBe(4);
   });
 
   it('counts its own questions as nobody’s sessions', async () => {

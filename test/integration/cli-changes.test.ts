@@ -216,3 +216,17 @@ it.each([[['--restart']], [[]]])('a bridge whose target is silent can be changed
   expect(await scene.status()).toMatchObject([{ state: 'ready', options: { decrypt: false } }]);
   await scene.signs();
 });
+
+it('down ends what has taken a bridge’s place, while that is still going', async () => {
+  const scene = await Scene.create();
+  const { pid } = await scene.up();
+  const [server] = await childrenOf(pid);
+  await stopProcess(server!); // so that its bridge takes long to end
+  const log = scene.person.start(['log', '--exec', scene.enter, '-f']);
+  const change = scene.change();
+  await log.printed(/another bridge has taken its place/);
+  expect(await scene.down()).toContain('is down');
+  await change.exited;
+  expect(await scene.status()).toEqual([]);
+  expect(existsSync(scene.path)).toBe(false);
+});

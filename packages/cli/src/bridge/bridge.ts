@@ -95,6 +95,17 @@ export class Bridge extends EventEmitter<BridgeEvents> {
     return muxer.isOverdue ? [SILENT, ...problems] : problems;
   }
 
+  /** The types of the sockets that clients are known not to get through. */
+  get broken(): SocketType[] {
+    const { sockets, muxer } = this.#served;
+    return muxer.isOverdue ? sockets.info.sockets.map(({ type }) => type) : sockets.broken;
+  }
+
+  /** Why sockets could not be made in the target. */
+  get failures(): readonly string[] {
+    return this.#served.sockets.failures;
+  }
+
   /** Why the target lacks public keys: the sockets are there all the same. */
   get keyProblems(): string[] {
     const problem = this.#served.keySync?.problem;

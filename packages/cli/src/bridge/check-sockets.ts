@@ -3,12 +3,15 @@ import type { LogCallback } from '@gpg-bridge/core/log';
 import { agentProblem } from '@gpg-bridge/core/remote/agent-problem';
 import type { KeptPath } from '@gpg-bridge/core/remote/keep-path';
 import type { TargetOperations } from '@gpg-bridge/core/remote/operations';
+import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { printable } from '@gpg-bridge/core/text/escape';
 
 /** What a check found, in words for a person. */
 export interface CheckReport {
   /** What still does not work. */
   problems: string[];
+  /** The types of the sockets which that keeps clients from. */
+  broken: SocketType[];
   /** What did not work before. */
   mended: string[];
   /** How many clients the check itself has been. */
@@ -46,6 +49,7 @@ export async function checkSockets(
   const reports = await Promise.all(sockets.map((socket) => checkSocket(operations, socket, mend)));
   return {
     problems: reports.flatMap(({ problems }) => problems),
+    broken: reports.flatMap(({ broken }) => broken),
     mended: reports.flatMap(({ mended }) => mended),
     asked: reports.reduce((sum, { asked }) => sum + asked, 0),
   };
@@ -79,6 +83,7 @@ async function checkSocket(
     } catch (error) {
       return {
         problems: [printable(toBridgeError(error, `can't take ${path} back`).message, 1_000)],
+        broken: [type],
         mended,
         asked,
       };
@@ -87,11 +92,14 @@ async function checkSocket(
   }
   const problems: string[] = [];
   if (found.place === 'elsewhere') {
-    problems.push((await socket.whyElsewhere()) ?? `${printable(path)} does not lead to the bridge`);
+    problems.push(
+      (await inTime(socket.whyElsewhere(), socket.problem)) ??
+        `${printable(path)} does not lead to the bridge`,
+    );
   } else if (found.problem) {
     problems.push(`${printable(path)}: ${found.problem}`);
   }
-  return { problems, mended, asked };
+  return { problems, broken: problems.length > 0 ? [type] : [], mended, asked };
 }
 
 /** A target that does not carry operations out, because it is paused or the line is dead, is not waited for. */

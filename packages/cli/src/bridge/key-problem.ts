@@ -13,8 +13,3 @@ export const STILL_IMPORTING = `${KEYS} are still being imported there`;
 export function keyProblem({ message }: BridgeError): string {
   return printable(message.includes(KEYS) ? message : `can't import ${KEYS}: ${message}`, MAX_MESSAGE);
 }
-
-/** Whether a problem is that a target lacks public keys: its sockets work all the same. */
-export function isKeyProblem(problem: string): boolean {
-  return problem.includes(KEYS);
-}

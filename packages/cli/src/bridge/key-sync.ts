@@ -25,6 +25,8 @@ export interface KeySyncParts {
   log: LogCallback;
 }
 
+/** Between imports of keys that the target may lack: it decides itself when its socket is made anew. */
+const DOUBT_PAUSE_MS = 15_000;
 const CANT_IMPORT = "can't import the host's public keys";
 
 /** Gives a target the host's public keys again: when it is asked to, when they have changed, and when it may lack them. */
@@ -39,6 +41,8 @@ export class KeySync {
   /** The target's home may be a new one, without the keys. */
   #isInDoubt = false;
   #mending: Promise<string[]> | undefined;
+  #nextInDoubt = 0;
+  #later: NodeJS.Timeout | undefined;
 
   constructor(parts: KeySyncParts) {
     this.#parts = parts;
@@ -61,7 +65,7 @@ export class KeySync {
   /** To be told when gpg's socket had to be made anew: the keys may have gone with it, and are imported again. */
   doubt(): void {
     this.#isInDoubt = true;
-    void this.#mend();
+    this.#mendInDoubt();
   }
 
   /** Imports keys again that the target may lack; resolves to what was mended, and does not wait for ever. */
@@ -91,13 +95,25 @@ export class KeySync {
 
   close(): void {
     this.#isClosed = true;
+    clearTimeout(this.#later);
     this.#watch?.close();
+  }
+
+  #mendInDoubt(): void {
+    clearTimeout(this.#later);
+    const now = performance.now();
+    if (now < this.#nextInDoubt) {
+      this.#later = setTimeout(() => this.#mendInDoubt(), this.#nextInDoubt - now).unref();
+      return;
+    }
+    this.#nextInDoubt = now + DOUBT_PAUSE_MS;
+    void this.#mend();
   }
 
   #mend(): Promise<string[]> {
     this.#mending ??= this.#inTurn(() => this.#importMissing()).finally(() => {
       this.#mending = undefined;
-      if (this.#isInDoubt) void this.#mend(); // again, since it began
+      if (this.#isInDoubt) this.#mendInDoubt(); // again, since it began
     });
     return this.#mending;
   }

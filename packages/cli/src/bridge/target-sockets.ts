@@ -64,9 +64,19 @@ export class TargetSockets {
     return this.#info;
   }
 
-  /** What is known to keep clients from a socket, without asking: also from one that could not be made. */
+  /** What is known to keep clients from a socket, without asking. */
   get problems(): string[] {
-    return [...this.#kept.flatMap(({ problem }) => problem ?? []), ...this.#failures];
+    return this.#kept.flatMap(({ problem }) => problem ?? []);
+  }
+
+  /** The types of the sockets which that keeps clients from. */
+  get broken(): SocketType[] {
+    return this.#kept.flatMap(({ type, problem }) => (problem === undefined ? [] : [type]));
+  }
+
+  /** Why sockets could not be made, in words for a person. */
+  get failures(): readonly string[] {
+    return this.#failures;
   }
 
   /** Whether there are sockets that could not be made. */

@@ -27,7 +27,8 @@ export async function runThere(
   argv: (target: Target) => readonly string[],
 ): Promise<number> {
   const options = bridgeOptions(command, flags);
-  const info = await ensureBridge(spec, { ...options, now: flags.now === true }, flags.verbose === true);
+  const wanted = { ...options, now: flags.now === true, ignoresDeadAgent: true };
+  const info = await ensureBridge(spec, wanted, flags.verbose === true);
   if (typeof info === 'number') return info;
   if (info.result !== 'running' || info.mended.length > 0) {
     const line = printableValue(changes(info, operandWords(info.target, options)));

@@ -76,6 +76,7 @@ function describe(status: DaemonStatus): string {
   if (status.where) lines.push(`  where     ${status.where}`);
   if (status.options.rule) lines.push(`  rule      ${status.options.rule}`);
   for (const problem of status.problems) lines.push(yellow(`  problem   ${problem}`));
+  for (const failure of status.failures) lines.push(yellow(`  missing   ${failure}`));
   if (status.nextAttempt) {
     const left = Math.max(0, (Date.parse(status.nextAttempt) - Date.now()) / 1000);
     lines.push(`  next      attempt to attach in ${duration(left)}`);

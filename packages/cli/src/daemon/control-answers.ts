@@ -114,10 +114,10 @@ export class ControlAnswers {
       if (bridge.isLost) return this.#daemon.status(); // while it was looked at
       throw error;
     }
-    const { problems, mended } = report;
-    state.problems = problems;
-    const { state: name, sockets, warnings, problems: all } = this.#daemon.status();
-    return { ...status, state: name, sockets, warnings, problems: all, mended };
+    state.problems = report.problems;
+    state.broken = report.broken;
+    const { state: name, sockets, warnings, problems, working, failures } = this.#daemon.status();
+    return { ...status, state: name, sockets, warnings, problems, working, failures, mended: report.mended };
   }
 
   #sayPause(): void {

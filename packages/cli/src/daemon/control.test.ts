@@ -42,6 +42,8 @@ describe('the control socket', () => {
       pid: 1,
       user: '',
       problems: [],
+      working: [],
+      failures: [],
       mended: [],
       nextAttempt: null,
       endsAt: null,

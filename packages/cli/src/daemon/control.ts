@@ -82,12 +82,18 @@ export interface DaemonStatus extends BridgeFacts {
   place?: string;
   /** What does not work, in words for a person. */
   problems: string[];
+  /** The types of the sockets through which clients get to their agents, as far as is known. */
+  working: string[];
+  /** Why sockets could not be made, in words for a person. */
+  failures: string[];
   /** What did not work and was mended for this answer. */
   mended: string[];
   /** The sockets whose paths lead to this bridge; told to the one that succeeds it. */
   inPlace?: string[];
   /** It ends because it was told to, and not since another bridge takes its place or its target has gone. */
   stopped?: boolean;
+  /** Another bridge has taken its place: it is going, and that one is there. */
+  succeeded?: boolean;
   /** ISO time of the next attempt to attach, where one is planned. */
   nextAttempt: string | null;
   /** ISO time at which it ends by itself as things stand. */
@@ -189,6 +195,8 @@ const LATER_FIELDS = {
   missing: [],
   notes: [],
   problems: [],
+  working: [],
+  failures: [],
   mended: [],
   nextAttempt: null,
   endsAt: null,

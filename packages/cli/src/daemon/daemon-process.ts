@@ -20,6 +20,8 @@ export function notAnswering(files: BridgeFiles, why: string): DaemonStatus | un
     stateSeconds: 0,
     followsName: false,
     problems: [`its process does not answer: ${why}`],
+    working: [],
+    failures: [],
     mended: [],
     nextAttempt: null,
     endsAt: null,

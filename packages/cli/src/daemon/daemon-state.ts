@@ -14,8 +14,12 @@ export class DaemonState {
   lastError: string | null = null;
   /** What the last check found. */
   problems: readonly string[] = [];
+  /** The sockets that it found to be of no use, by their types. */
+  broken: readonly string[] = [];
   /** It was told to end. */
   wasStopped = false;
+  /** Another bridge has taken its place. */
+  isSucceeded = false;
   /** When it tries to attach again, while it waits for that. */
   nextAttempt: Date | undefined;
 
@@ -47,6 +51,8 @@ export class DaemonState {
     // What was wrong before is over; the log still has it.
     this.lastError = null;
     this.problems = [];
+    this.broken = [];
+    this.nextAttempt = undefined;
   }
 
   /** Resolves when it is told next that its bridge works. */

@@ -184,12 +184,13 @@ export class Daemon {
         if (!mayWait || failure.code === 'BRIDGE_EXISTS') throw failure;
       }
       this.#state.enter('waiting-for-target');
+      const pause = new AbortController();
       const onPause = (until: Date) => {
+        if (pause.signal.aborted) return; // it comes late
         this.#state.nextAttempt = until;
         const tenths = Math.round((until.getTime() - Date.now()) / 100); // not 0.499 s
         this.#say(`the next attempt to attach is in ${tenths / 10} s`, 'info');
       };
-      const pause = new AbortController();
       this.#retry = () => pause.abort();
       this.#ending.signal.addEventListener('abort', this.#retry);
       await unlessEnding(this.#target.comesBack(attempt, pause.signal, onPause), pause.signal)

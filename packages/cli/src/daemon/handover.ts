@@ -4,6 +4,7 @@ import type { Bridge } from '../bridge/bridge.ts';
 import type { Journal } from '../bridge/journal.ts';
 import { askDaemon, type RetireRequest } from './control.ts';
 import type { DaemonState } from './daemon-state.ts';
+import { toldToEnd } from './unless-ending.ts';
 
 /** A bridge to the same target that goes when this one is there. */
 export interface Predecessor {
@@ -27,7 +28,11 @@ export async function retirePredecessor(
   signal: AbortSignal,
 ): Promise<void> {
   const argument: RetireRequest = { now };
-  const status = await askDaemon(control, 'retire', Number.POSITIVE_INFINITY, argument, { signal });
+  const status = await askDaemon(control, 'retire', Number.POSITIVE_INFINITY, argument, { signal }).catch(
+    (error: unknown) => {
+      throw signal.aborted ? toldToEnd() : error; // nothing is wrong with the one that was asked
+    },
+  );
   if (status?.stopped) throw stoppedMeanwhile(status.target);
 }
 
@@ -57,10 +62,12 @@ export interface HandoverOptions {
 /** Leaves a daemon's sockets to the one that succeeds it, and takes them back if that one gives up. */
 export class Handover {
   readonly #options: HandoverOptions;
+  readonly #ending: Promise<void>;
   #over: Promise<void> | undefined;
 
   constructor(options: HandoverOptions) {
     this.#options = options;
+    this.#ending = untilAborted(options.signal);
   }
 
   /** Until then another bridge may take this one's place, and this one does not attach. */
@@ -73,10 +80,9 @@ export class Handover {
    * the sockets whose paths lead to this one.
    */
   async begin(closed: Promise<void>): Promise<SocketType[]> {
-    const { state, signal } = this.#options;
-    const ending = untilAborted(signal);
-    this.#over = Promise.race([closed, ending]); // before anything else: no attempt to attach begins after it
-    await Promise.race([this.#options.untilAttached(), ending]);
+    const { state } = this.#options;
+    this.#over = Promise.race([closed, this.#ending]); // before anything else: no attempt to attach begins after it
+    await Promise.race([this.#options.untilAttached(), this.#ending]);
     const bridge = this.#options.bridge();
     const inPlace = (await bridge?.inPlace()) ?? [];
     bridge?.pause();
@@ -92,9 +98,11 @@ export class Handover {
     const before = state.name;
     state.enter('ending');
     const idle = now ? true : journal.untilIdle().then(() => true);
-    const given = Promise.race([closed, untilAborted(signal)]).then(() => false);
-    if (await Promise.race([idle, given])) end('another bridge has taken its place');
-    else if (!signal.aborted) {
+    const given = Promise.race([closed, this.#ending]).then(() => false);
+    if (await Promise.race([idle, given])) {
+      state.isSucceeded = true;
+      end('another bridge has taken its place');
+    } else if (!signal.aborted) {
       // One that was lost meanwhile is in the state for that.
       if (bridge() || before !== 'ready') state.enter(before);
       bridge()?.resume();

@@ -25,6 +25,8 @@ export function daemonStatus(sources: StatusSources): DaemonStatus {
   const info = attachment.bridge?.info;
   // What the sockets' keepers know now, and what the last check found beside that.
   const problems = [...new Set([...(attachment.bridge?.problems ?? []), ...state.problems])];
+  const sockets = info?.sockets ?? [];
+  const broken = new Set<string>([...(attachment.bridge?.broken ?? []), ...state.broken]);
   const pause = currentPause();
   return {
     key: bridgeKey(target),
@@ -39,13 +41,16 @@ export function daemonStatus(sources: StatusSources): DaemonStatus {
     ...(target.where === undefined ? {} : { where: target.where }),
     followsName: target.byName ?? false,
     problems,
+    working: sockets.map(({ type }) => type).filter((type) => !broken.has(type)),
+    failures: [...(attachment.bridge?.failures ?? [])],
     ...(state.wasStopped ? { stopped: true } : {}),
+    ...(state.isSucceeded ? { succeeded: true } : {}),
     mended: [],
     nextAttempt: state.nextAttempt?.toISOString() ?? null,
     endsAt: lifetime.endsAt?.toISOString() ?? null,
     paused: pause ? { until: pause.until ?? null } : null,
     runtime: info?.runtime ?? '',
-    sockets: [...(info?.sockets ?? [])],
+    sockets: [...sockets],
     warnings: [
       ...(pause ? [`bridges are paused ${pausedUntil(pause)}: go on with \`gpg-bridge resume\``] : []),
       ...attachment.agentWarnings,

@@ -23,7 +23,8 @@ export function unlessEnding<T>(
   });
 }
 
-function toldToEnd(): BridgeError {
+/** The error for a bridge that was told to end before it was there. */
+export function toldToEnd(): BridgeError {
   return new BridgeError('TARGET_NOT_RUNNING', {
     what: 'the bridge was not attached',
     why: 'it was told to end before its target answered',

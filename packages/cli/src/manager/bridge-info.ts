@@ -1,5 +1,4 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { isKeyProblem } from '../bridge/key-problem.ts';
 import type { OptionChange } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { targetVariables } from '../daemon/target-variables.ts';
@@ -19,22 +18,10 @@ export function infoOf(
   return { ...facts, ...known, result, changes, mended, variables: targetVariables(status) };
 }
 
-/** The sockets of a bridge that nothing is wrong with. */
-export function workingSockets({
-  sockets,
-  problems,
-}: Pick<DaemonStatus, 'sockets' | 'problems'>): DaemonStatus['sockets'] {
-  const ofSockets = problems.filter((problem) => !isKeyProblem(problem));
-  // A problem that names no path is one of the whole target.
-  return sockets.filter(
-    ({ path }) => !ofSockets.some((problem) => problem.includes(path) || !problem.includes('/')),
-  );
-}
-
 /** A bridge that ran already; an error if nothing of it works. */
 export function workingInfo(status: DaemonStatus): BridgeInfo {
-  const { target, options, problems } = status;
-  if (problems.length > 0 && workingSockets(status).length === 0) {
+  const { target, options, problems, working } = status;
+  if (problems.length > 0 && working.length === 0) {
     throw new BridgeError('BRIDGE_BROKEN', {
       what: `the bridge to ${target} does not work`,
       why: problems.join('; '),

@@ -8,7 +8,7 @@ import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
-import { infoOf, workingInfo, workingSockets } from './bridge-info.ts';
+import { infoOf, workingInfo } from './bridge-info.ts';
 import { isUp, isUsable } from './is-usable.ts';
 import type { RunningBridges } from './running-bridges.ts';
 import { spawnDaemon } from './spawn-daemon.ts';
@@ -159,8 +159,9 @@ export class BridgeStarter {
       const predecessor = isLeft ? undefined : { sockets, keeps, now, ...control };
       if (isLeft) await stopDaemon(files);
       const started = await this.#spawn(target, itsFiles, options, predecessor);
-      // With the same options it was replaced because of an agent that it did not have.
-      const mended = changes.length > 0 ? [] : ["the host's ssh-agent was missing, and is bridged now"];
+      // With the same options it may have been replaced because of an agent that it did not have.
+      const hasFound = changes.length === 0 && running.missing.includes('ssh-agent');
+      const mended = hasFound ? ["the host's ssh-agent was missing, and is bridged now"] : [];
       return infoOf({ ...started, mended }, 'changed', changes);
     } finally {
       quiet();
@@ -174,8 +175,7 @@ export class BridgeStarter {
     const status = await askDaemon(files.control, 'check', CHECK_TIMEOUT_MS, check);
     if (!status || !isUp(status)) return [];
     const excluded = { 'gpg-agent': gpg === false, 'ssh-agent': ssh === false };
-    const working = workingSockets(status).map(({ type }) => type);
-    return SOCKET_TYPES.filter((type) => working.includes(type) && !excluded[type]);
+    return SOCKET_TYPES.filter((type) => status.working.includes(type) && !excluded[type]);
   }
 
   /** Says for whom a change waits, or whom it cuts off; returns how to say no more. */

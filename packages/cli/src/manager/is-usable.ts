@@ -20,7 +20,8 @@ async function couldHaveSsh(running: DaemonStatus, { sshAuthSock }: BridgeOption
   return isListening(sshAuthSock);
 }
 
-function isListening(path: string): Promise<boolean> {
+/** Whether anybody listens at a socket. */
+export function isListening(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path, () => settle(true));
     socket.on('error', () => settle(false));

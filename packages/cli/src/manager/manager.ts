@@ -7,6 +7,7 @@ import { type BridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
 import { workingInfo } from './bridge-info.ts';
 import type { StartOptions } from './bridge-starter.ts';
 import { confirmBridge } from './confirm-bridge.ts';
+import { isListening } from './is-usable.ts';
 import { locateKnown } from './look-up.ts';
 import { RunningBridges } from './running-bridges.ts';
 import type { StopResult } from './stop-daemon.ts';
@@ -39,9 +40,11 @@ export class Manager implements SocketBridgeManager {
 
   /** Makes sure that a bridge with these options runs; returns when it works. */
   async ensureBridge(spec: string | undefined, options: EnsureOptions = {}): Promise<BridgeInfo> {
-    const { now: _now, keep, ...said } = options;
+    const { now: _now, keep, ignoresDeadAgent, ...said } = options;
     checkOptions(said);
-    const given = withDeadline(withHostAgents(said, process.env));
+    const { SSH_AUTH_SOCK: agent, ...env } = process.env;
+    const isLeftOut = agent === undefined || (ignoresDeadAgent && !(await isListening(agent)));
+    const given = withDeadline(withHostAgents(said, isLeftOut ? env : process.env));
     const confirmed = keep ? undefined : await confirmBridge(this.#running, spec, given);
     if (confirmed) return workingInfo(confirmed);
     // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.

@@ -9,21 +9,27 @@ export type StopResult = 'ended' | 'cleared' | 'none';
 
 /** More than the three seconds that a daemon gives its target to remove the sockets. */
 const STOP_TIMEOUT_MS = 15_000;
+/** How long a process that starts or changes a bridge is waited for; one that a person has stopped may never go on. */
+const CHANGE_TIMEOUT_MS = 10_000;
 
 /**
- * Ends a bridge for a person. One that another process is starting or changing just now is waited for: for a moment
- * nobody answers then, and a bridge that comes after this would be there in spite of it.
+ * Ends a bridge for a person. Where another process is starting or changing it just now, nobody may answer for a moment,
+ * or one that has a successor already: then that process is waited for, and what comes of it is ended, too.
  */
 export async function endBridge(files: BridgeFiles): Promise<StopResult> {
-  const result = await stopDaemon(files);
-  if (result === 'ended') return result;
-  if (existsSync(files.lock)) await untilReleased(files.lock);
+  const status = await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS);
+  if (status && !status.succeeded) return 'ended';
+  const result = status ? 'ended' : await clearLeft(files);
+  if (existsSync(files.lock)) await within(CHANGE_TIMEOUT_MS, untilReleased(files.lock));
   return (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) ? 'ended' : result;
 }
 
 /** Asks a daemon to end and waits for it; if nobody answers, what it may have left is cleared. */
 export async function stopDaemon(files: BridgeFiles): Promise<StopResult> {
-  if (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) return 'ended';
+  return (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) ? 'ended' : clearLeft(files);
+}
+
+async function clearLeft(files: BridgeFiles): Promise<StopResult> {
   const isLeft = existsSync(files.pid) || existsSync(files.control);
   await removeIfDead(files.lock);
   // Another process may be starting this bridge just now, and holds the control socket then.
@@ -32,10 +38,20 @@ export async function stopDaemon(files: BridgeFiles): Promise<StopResult> {
   return isLeft ? 'cleared' : 'none';
 }
 
+/** Waits for something, but not for ever. */
+async function within(timeoutMs: number, something: Promise<void>): Promise<void> {
+  let late: NodeJS.Timeout | undefined;
+  const patience = new Promise<void>((resolve) => {
+    late = setTimeout(resolve, timeoutMs);
+  });
+  await Promise.race([something, patience]);
+  clearTimeout(late);
+}
+
 /** The same, but one that does not answer is killed if its process is proven to be this bridge's. */
 export async function forceDaemon(files: BridgeFiles): Promise<StopResult> {
   try {
-    return await endBridge(files);
+    return await stopDaemon(files);
   } catch (error) {
     const { killDaemon } = await import('../daemon/daemon-process.ts');
     if (!(await killDaemon(files))) throw error;

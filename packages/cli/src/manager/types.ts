@@ -23,6 +23,8 @@ export interface EnsureOptions extends BridgeOptions {
   now?: boolean;
   /** Leaves a bridge that runs as it is, whatever its options are; it is still checked and mended. */
   keep?: boolean;
+  /** Takes an SSH_AUTH_SOCK that nobody listens at for none: who runs a command asks for no other agent with it. */
+  ignoresDeadAgent?: boolean;
 }
 
 /** Starts, finds and ends bridges. */
