@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, lstatSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
@@ -88,15 +88,16 @@ exec "$@"`,
     await writeFile(join(this.target.dir, 'gate'), '\n');
   }
 
-  /** Somebody there signs, and waits for a passphrase. */
-  async signing(): Promise<ChildProcess> {
+  /** Somebody there signs, and waits for a passphrase; `exited` is gpg's exit status. */
+  async signing(): Promise<{ exited: Promise<number | null> }> {
     const gpg = spawn('gpg', ['--batch', '--clear-sign'], {
       env: this.target.env,
       stdio: ['pipe', 'ignore', 'ignore'],
     });
+    const exited = once(gpg, 'exit').then(([status]) => status as number | null);
     gpg.stdin.end('hello\n');
     await this.pinentry.asked();
-    return gpg;
+    return { exited };
   }
 
   /** A signature that needs no waiting. */
@@ -119,7 +120,7 @@ describe('a change that waits for a signature', () => {
   it.each([[['--restart']], [[]]])('comes to nothing when its bridge is ended, up %s', async (flags) => {
     const scene = await Scene.create();
     await scene.up(...flags);
-    const gpg = await scene.signing();
+    const { exited } = await scene.signing();
     const change = scene.change();
     await change.printed(/would be cut off/, 'stderr');
     expect(await scene.down()).toContain('is down');
@@ -127,7 +128,7 @@ describe('a change that waits for a signature', () => {
     expect(change.stderr).toMatch(NO_CHANGE);
     expect(await scene.status()).toEqual([]);
     expect(existsSync(scene.path)).toBe(false);
-    if (gpg.exitCode === null) await once(gpg, 'exit');
+    await exited;
     await scene.pinentry.goOn();
   });
 });
@@ -135,12 +136,12 @@ describe('a change that waits for a signature', () => {
 it('a change that can’t be made fails at once, whoever waits for a person', async () => {
   const scene = await Scene.create();
   const { pid } = await scene.up();
-  const gpg = await scene.signing();
+  const { exited } = await scene.signing();
   const { status, stderr } = await scene.person.run(['up', '--exec', scene.enter, '--keys=typo@x']);
   expect(stderr).toContain('typo@x');
   expect(status).toBe(1);
   await scene.pinentry.goOn();
-  expect((await once(gpg, 'exit'))[0]).toBe(0);
+  expect(await exited).toBe(0);
   expect(await scene.status()).toMatchObject([{ pid, state: 'ready' }]);
   await scene.signs();
 });
