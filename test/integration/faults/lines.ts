@@ -3,8 +3,9 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { childrenOf, PROGRAM, processesWith, untilGone } from '@gpg-bridge/test-support/cli';
 import { run, runOk } from '@gpg-bridge/test-support/process';
+import { within } from '@gpg-bridge/test-support/within';
 import { expect } from 'vitest';
-import { PROGRAMS, Program, until } from './programs.ts';
+import { PATIENCE_MS, PROGRAMS, Program, until } from './programs.ts';
 import type { Cell, ProcessName } from './table.ts';
 
 /** A heartbeat that gives a silent line up after two seconds or a little more. */
@@ -33,6 +34,14 @@ async function signIn(home: string, inherited: NodeJS.ProcessEnv): Promise<void>
     runOk('gpg', ['--batch', '--no-tty', '--no-autostart', ...args], { env, input });
   const signed = await gpg(['--clear-sign'], 'hello\n');
   expect(await gpg(['--status-fd', '1', '--verify'], signed)).toContain('GOODSIG');
+}
+
+/** Returns when no daemon has a PID file in a state directory. */
+export async function untilNoDaemon(stateDir: string): Promise<void> {
+  for (const name of await readdir(stateDir)) {
+    if (!name.endsWith('.pid')) continue;
+    await within(PATIENCE_MS, untilGone(join(stateDir, name)), `the daemon of ${name} did not end`);
+  }
 }
 
 /** Where a line is made. */
@@ -148,11 +157,8 @@ export class BridgeLine implements Line {
     );
   }
 
-  /** Returns when no daemon has a PID file. */
-  async givenUp(): Promise<void> {
-    for (const name of await readdir(this.#stateDir)) {
-      if (name.endsWith('.pid')) await untilGone(join(this.#stateDir, name));
-    }
+  givenUp(): Promise<void> {
+    return untilNoDaemon(this.#stateDir);
   }
 
   async #children(pid: number): Promise<number[]> {

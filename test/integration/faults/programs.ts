@@ -2,19 +2,29 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
+import { within } from '@gpg-bridge/test-support/within';
 import type { Phase } from './table.ts';
 
 /** Where the programs are that stand in for others. */
 export const PROGRAMS = join(import.meta.dirname, 'processes');
 
 /** Far more than anything here takes on a busy machine. */
-const PATIENCE_MS = 30_000;
+export const PATIENCE_MS = 30_000;
 
 /** Returns when `look` has found what it looks for; also outside of a test, where `expect.poll` does not work. */
 export async function until(what: string, look: () => Promise<boolean>): Promise<void> {
   for (const end = Date.now() + PATIENCE_MS; !(await look()); ) {
     if (Date.now() > end) throw new Error(`it never came to this: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Sends a signal to a process that may have ended. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // it has
   }
 }
 
@@ -48,19 +58,34 @@ export class Program {
     this.printed = this.printed.slice(0, -'OK\n'.length);
   }
 
-  /** Returns when it has printed this; throws if it ends before. */
-  async says(mark: string): Promise<void> {
-    while (!this.printed.includes(mark)) {
-      const ended = this.exited.then(() => 'ended');
-      if ((await Promise.race([once(this.child.stdout, 'data'), ended])) !== 'ended') continue;
-      if (!this.printed.includes(mark)) throw new Error(`it ended before ${mark}: ${this.printed}`);
-    }
+  /** Returns when it has printed this; throws if it ends before, or never says it. */
+  says(mark: string): Promise<void> {
+    const complaint = () => `it never said ${JSON.stringify(mark)}, but ${JSON.stringify(this.printed)}`;
+    return within(PATIENCE_MS, this.#untilPrinted(mark), complaint);
+  }
+
+  /** Returns when it has ended; `what` says in an error who did not. */
+  async ends(what: string, ms = PATIENCE_MS): Promise<void> {
+    await within(ms, this.exited, what);
   }
 
   /** Ends its input, at which it ends by itself. */
   async end(): Promise<void> {
     this.child.stdin.end();
-    await this.exited;
+    await this.ends(`${this.child.spawnargs[1]} did not end with its input`);
+  }
+
+  /** Ends it whatever it does: also one that stands still. */
+  kill(): void {
+    this.child.kill('SIGKILL');
+  }
+
+  async #untilPrinted(mark: string): Promise<void> {
+    while (!this.printed.includes(mark)) {
+      const ended = this.exited.then(() => 'ended');
+      if ((await Promise.race([once(this.child.stdout, 'data'), ended])) !== 'ended') continue;
+      if (!this.printed.includes(mark)) throw new Error(`it ended before ${mark}: ${this.printed}`);
+    }
   }
 }
 

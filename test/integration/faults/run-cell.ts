@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isAlive, stopProcess, untilEnded } from '@gpg-bridge/test-support/process';
+import { stopProcess, untilEnded } from '@gpg-bridge/test-support/process';
+import { within } from '@gpg-bridge/test-support/within';
 import { expect } from 'vitest';
 import { BridgeLine, type Line } from './lines.ts';
-import { Client, until } from './programs.ts';
+import { Client, PATIENCE_MS, signal, until } from './programs.ts';
 import type { Hold, Scene } from './scene.ts';
 import type { Cell } from './table.ts';
 import { judge } from './transcript.ts';
@@ -25,42 +26,64 @@ export interface Attempt {
 }
 
 /** Tries one cell of the table, and checks everything that has to be true afterwards. */
-export async function runCell(cell: Cell, { scene, line, hold, victim, revive }: Attempt): Promise<void> {
+export async function runCell(cell: Cell, attempt: Attempt): Promise<void> {
+  const disturbed: Disturbed = { clients: [], still: undefined };
+  try {
+    await tryCell(cell, attempt, disturbed);
+  } finally {
+    // Wherever it broke off: nothing is left that stands still, is held, or waits.
+    if (disturbed.still !== undefined) signal(disturbed.still, 'SIGCONT');
+    attempt.hold.release();
+    for (const client of disturbed.clients) client.kill();
+  }
+}
+
+/** What is in a state that it may not stay in. */
+interface Disturbed {
+  clients: Client[];
+  /** The process that stands still. */
+  still: number | undefined;
+}
+
+async function tryCell(cell: Cell, attempt: Attempt, disturbed: Disturbed): Promise<void> {
+  const { scene, line, hold, victim, revive } = attempt;
+  const connect = () => {
+    const client = new Client(line.path);
+    disturbed.clients.push(client);
+    return client;
+  };
   const script = scene.scripts.get(cell.phase)!;
   const idle = scene.scripts.get('idle')!;
   await scene.otherBridgeGoesOn();
-  const other = new Client(line.path);
+  const other = connect();
   await other.reachesAgent();
 
-  const client = await hold.reach(
-    () => new Client(line.path),
-    script.before,
-    line instanceof BridgeLine ? line : undefined,
-  );
+  const client = await hold.reach(connect, script.before, line instanceof BridgeLine ? line : undefined);
   const pid = victim ?? (cell.process === 'client' ? client.pid : line.pid(cell.process));
   if (cell.fault === 'killed') {
     process.kill(pid, 'SIGKILL');
-    if (cell.process === 'client') await client.exited;
-    else await untilEnded(pid);
+    if (cell.process === 'client') await client.ends('the killed client did not end');
+    else await within(PATIENCE_MS, untilEnded(pid), `the killed ${cell.process} did not end`);
     await revive?.();
     client.tell(script.rest);
   } else {
-    await stopProcess(pid);
+    disturbed.still = pid;
+    await within(PATIENCE_MS, stopProcess(pid), `the ${cell.process} did not stand still`);
     // Only an agent that stands still is missed by others, too.
     if (cell.process !== 'agent') await scene.otherBridgeGoesOn();
     client.tell(script.rest);
     if (cell.fault === 'frozen') await outlast(cell, line, client);
-    if (await isAlive(pid)) process.kill(pid, 'SIGCONT');
+    signal(pid, 'SIGCONT');
   }
   hold.release();
 
-  await within(ERROR_MS, client.exited, 'the client got neither an answer nor an error');
+  await client.ends('the client got neither an answer nor an error', ERROR_MS);
   const verdict = judge(client.printed, script.everything);
   const wanted = cell.outcome === 'waits' || cell.outcome === 'served' ? 'everything' : 'error';
   expect(verdict, client.printed).toBe(wanted);
 
   other.tell(idle.rest);
-  await within(ERROR_MS, other.exited, 'another session over the same bridge was forgotten');
+  await other.ends('another session over the same bridge was forgotten', ERROR_MS);
   expect(judge(other.printed, idle.everything), other.printed).toBe(
     cell.others === 'go on' ? 'everything' : 'error',
   );
@@ -75,19 +98,11 @@ export async function runCell(cell: Cell, { scene, line, hold, victim, revive }:
 /** Waits while a process stands still: for the error, for the bridge to be given up, or for long. */
 async function outlast({ outcome, others }: Cell, line: Line, client: Client): Promise<void> {
   if (outcome === 'error') {
-    await within(ERROR_MS, client.exited, 'the client got no error while the process stood still');
+    await client.ends('the client got no error while the process stood still', ERROR_MS);
     // Where the target's end has lost its host it leaves no socket that answers nobody.
     if (others === 'end') await until('no socket is left', async () => !existsSync(line.path));
   } else if (outcome === 'late') {
     await line.givenUp();
     expect(client.child.exitCode, 'the client was told by nobody').toBe(null);
   } else await delay(FROZEN_MS);
-}
-
-async function within(ms: number, something: Promise<unknown>, complaint: string): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(complaint)), ms);
-  });
-  await Promise.race([something, late]).finally(() => clearTimeout(timer));
 }

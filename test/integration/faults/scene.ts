@@ -1,14 +1,16 @@
 import { existsSync } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { agentsOf } from '@gpg-bridge/test-support/agent-processes';
 import { bundledScript } from '@gpg-bridge/test-support/bundled-script';
+import { processesWith } from '@gpg-bridge/test-support/cli';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { stopProcess } from '@gpg-bridge/test-support/process';
-import { makeTempDir } from '@gpg-bridge/test-support/temp';
+import { makeTempDir, removeDir } from '@gpg-bridge/test-support/temp';
+import { within } from '@gpg-bridge/test-support/within';
 import { expect } from 'vitest';
 import { BridgeLine, type HostScripts, type Place } from './lines.ts';
-import { Client, Holder, PROGRAMS, until } from './programs.ts';
+import { Client, Holder, PATIENCE_MS, PROGRAMS, signal, until } from './programs.ts';
 import type { Phase } from './table.ts';
 import { masked } from './transcript.ts';
 
@@ -24,12 +26,15 @@ export interface Script {
 export interface Hold {
   /** Goes there; `connect` makes the client, which then says `before`. */
   reach(connect: () => Client, before: string, line: BridgeLine | undefined): Promise<Client>;
+  /** Lets go; does nothing where it was let go already. */
   release(): void;
 }
 
 /** The first may be answered by the target's end; the second is not. */
 const VERSION = 'GETINFO version\nNOP\n';
 const HASH = 'ab'.repeat(32);
+/** How long the end of a bridge may take, before the hook that waits for it is cut off. */
+const END_MS = 60_000;
 
 /** A host with a key, its agent, and a bridge that has nothing to do with what is tried. */
 export class Scene {
@@ -60,10 +65,15 @@ export class Scene {
     await home.addEncryptionKey(fingerprint);
     const extra = await home.socket('agent-extra-socket');
     const scene = new Scene(root, home, held ? agentPath : extra, held ? extra : undefined);
-    await scene.startHolder();
-    await scene.#learn();
-    scene.#bystanderLine = await BridgeLine.start(await scene.place());
-    return scene;
+    try {
+      await scene.startHolder();
+      await scene.#learn();
+      scene.#bystanderLine = await BridgeLine.start(await scene.place());
+      return scene;
+    } catch (error) {
+      await scene.discard();
+      throw error;
+    }
   }
 
   /** Bridges are told which socket to use: gpg-agent.conf names the one behind the holder. */
@@ -119,7 +129,7 @@ export class Scene {
     const isStill = phase === 'idle' || phase === 'inquiry';
     return {
       async reach(connect, before, line) {
-        if (phase === 'connecting') await stopProcess(pid);
+        if (phase === 'connecting') await stand(pid);
         const openBefore = (await line!.status()).sessions.total;
         const client = connect();
         if (phase === 'connecting') {
@@ -127,7 +137,7 @@ export class Scene {
           return client;
         }
         await client.reachesAgent();
-        if (!isStill) await stopProcess(pid);
+        if (!isStill) await stand(pid);
         const { toHost } = (await line!.status()).bytes;
         client.tell(before);
         if (phase === 'inquiry') await client.says('INQUIRE');
@@ -137,7 +147,7 @@ export class Scene {
         return client;
       },
       release() {
-        if (!isStill) process.kill(pid, 'SIGCONT');
+        if (!isStill) signal(pid, 'SIGCONT');
       },
     };
   }
@@ -156,17 +166,27 @@ export class Scene {
 
   /** Forgets the other bridge's session, which ends with the agent. */
   async otherBridgeEnds(): Promise<void> {
-    await this.#bystander?.exited;
+    await this.#bystander?.ends('the session over another bridge did not end with the agent');
     this.#bystander = undefined;
   }
 
+  /** Ends everything, and looks whether the other bridge leaves nothing. */
   async remove(): Promise<void> {
-    this.#bystander?.child.stdin.end();
-    await this.#bystander?.exited;
-    await this.#bystanderLine.end();
-    await this.holder?.end();
+    try {
+      this.#bystander?.kill();
+      await within(END_MS, this.#bystanderLine.end(), 'the other bridge did not end');
+    } finally {
+      await this.discard();
+    }
+  }
+
+  /** Ends everything, whatever state it is in: what stands still ends of nothing but this. */
+  async discard(): Promise<void> {
+    this.#bystander?.kill();
+    // Bridges, extension hosts, the holder and the agent all have the home's variables.
+    for (const { pid } of await processesWith(`HOME=${this.home.env.HOME}\0`)) signal(pid, 'SIGKILL');
     await this.home.remove();
-    await rm(this.root, { recursive: true, force: true });
+    await removeDir(this.root);
   }
 
   /** What the agent itself says in every phase. */
@@ -186,10 +206,17 @@ export class Scene {
     for (const [phase, [before, rest]] of Object.entries(said) as [Phase, [string, string]][]) {
       const client = new Client(this.agentPath);
       client.tell(before + rest);
-      await client.exited;
+      await client
+        .ends(`the agent did not answer everything in the phase ${phase}`)
+        .finally(() => client.kill());
       const everything = masked(client.printed);
       expect(everything).toMatch(/^OK .*\nOK closing connection\n$/s);
       this.scripts.set(phase, { before, rest, everything });
     }
   }
+}
+
+/** Stops a process, or says that it can't be stopped. */
+function stand(pid: number): Promise<void> {
+  return within(PATIENCE_MS, stopProcess(pid), `process ${pid} did not stand still`);
 }

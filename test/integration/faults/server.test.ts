@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { BridgeLine } from './lines.ts';
-import { runCell } from './run-cell.ts';
-import { Scene } from './scene.ts';
+import { Stage } from './stage.ts';
 import { cellsOf } from './table.ts';
 
-let scene: Scene;
-beforeAll(async () => {
-  scene = await Scene.create();
-});
-afterAll(() => scene?.remove());
+const stage = new Stage();
 
 describe.each(cellsOf('server'))('$process', (cell) => {
-  it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, async () => {
-    const line = await BridgeLine.for(cell, await scene.place(), '--runtime=perl');
-    await runCell(cell, { scene, line, hold: scene.holdByHolder(cell.phase) });
-  });
+  it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, () =>
+    stage.try(cell, async (scene) => ({
+      line: await BridgeLine.for(cell, await scene.place(), '--runtime=perl'),
+      hold: scene.holdByHolder(cell.phase),
+    })));
 });

@@ -8,7 +8,7 @@ import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { run, stopProcess } from '@gpg-bridge/test-support/process';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { FREEZING } from './lines.ts';
-import { PROGRAMS } from './programs.ts';
+import { PROGRAMS, signal } from './programs.ts';
 
 interface Up {
   pid: number;
@@ -109,11 +109,11 @@ describe('when', () => {
       const sides = { host: [pid, ...(await agentsOf(person.home))], target: await childrenOf(pid) };
       expect([sides.host.length, sides.target.length]).toEqual([2, 1]);
       const asleep = side === 'both' ? [...sides.target, ...sides.host] : sides[side as 'host' | 'target'];
-      for (const one of asleep) await stopProcess(one);
       const wake = () => {
-        for (const one of asleep.splice(0)) process.kill(one, 'SIGCONT');
+        for (const one of asleep.splice(0)) signal(one, 'SIGCONT');
       };
       onTestFinished(wake);
+      for (const one of asleep) await stopProcess(one);
       const signed = sign();
       open.write('GETINFO version\n');
       await delay(ASLEEP_MS);
@@ -131,8 +131,8 @@ describe('when', () => {
     const { pid, sign, path, name } = await bridged(person, '--restart');
     const open = await TestClient.connect(path);
     await open.reads('OK ');
+    onTestFinished(() => signal(pid, 'SIGCONT'));
     await stopProcess(pid);
-    onTestFinished(() => void process.kill(pid, 'SIGCONT'));
     expect(await open.readsAll()).toMatch(/\nERR 67108941 No agent running[^\n]*\n$/);
     open.socket.destroy();
     await expect.poll(() => existsSync(path), PATIENT).toBe(false);

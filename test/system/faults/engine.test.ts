@@ -1,15 +1,14 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { signInside, type Up } from '@gpg-bridge/test-support/bridged';
-import { PROGRAM, untilGone } from '@gpg-bridge/test-support/cli';
+import { PROGRAM } from '@gpg-bridge/test-support/cli';
 import type { Container } from '@gpg-bridge/test-support/engine/containers';
 import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
 import { runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { FREEZING, type Line, type Place } from '../../integration/faults/lines.ts';
-import { runCell } from '../../integration/faults/run-cell.ts';
-import { Scene } from '../../integration/faults/scene.ts';
+import { FREEZING, type Line, type Place, untilNoDaemon } from '../../integration/faults/lines.ts';
+import { Stage } from '../../integration/faults/stage.ts';
 import { type Cell, cellsOf, type ProcessName } from '../../integration/faults/table.ts';
 
 /** A bridge to a container, whose socket is reached from outside: a client inside would be the engine's own. */
@@ -70,10 +69,8 @@ class ContainerLine implements Line {
     await this.container.remove();
   }
 
-  async givenUp(): Promise<void> {
-    for (const name of await readdir(this.#stateDir)) {
-      if (name.endsWith('.pid')) await untilGone(join(this.#stateDir, name));
-    }
+  givenUp(): Promise<void> {
+    return untilNoDaemon(this.#stateDir);
   }
 
   #run(...args: string[]): Promise<string> {
@@ -83,20 +80,24 @@ class ContainerLine implements Line {
 
 requireSystem('docker')('the engine', () => {
   let engine: DockerEngine;
-  let scene: Scene;
   beforeAll(async () => {
-    [engine, scene] = await Promise.all([DockerEngine.start(), Scene.create()]);
+    engine = await DockerEngine.start();
   });
-  afterAll(async () => {
-    await scene?.remove();
-    await engine?.stop();
+  afterAll(() => engine?.stop());
+  // After the hooks above: the scene goes before the engine that its bridges use.
+  const stage = new Stage({
+    renew: async () => {
+      await engine.stop();
+      engine = await DockerEngine.start();
+    },
   });
 
   describe.each(cellsOf('engine'))('$process', (cell) => {
-    it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, async () => {
-      const line = new ContainerLine(await scene.place(), engine, await engine.startContainer(), cell);
-      await line.up();
-      await runCell(cell, { scene, line, hold: scene.holdByHolder(cell.phase) });
-    });
+    it(`${cell.fault}, ${cell.phase}: ${cell.outcome}`, () =>
+      stage.try(cell, async (scene) => {
+        const line = new ContainerLine(await scene.place(), engine, await engine.startContainer(), cell);
+        await line.up();
+        return { line, hold: scene.holdByHolder(cell.phase) };
+      }));
   });
 });

@@ -1,0 +1,17 @@
+/**
+ * Waits for something, but not for ever: after so long it is an error that says what was waited for. A test that only
+ * runs into its own limit names nothing, and what it waits for goes on beside the next one.
+ */
+export async function within<T>(
+  ms: number,
+  something: Promise<T>,
+  complaint: string | (() => string),
+): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new Error(typeof complaint === 'string' ? complaint : complaint()));
+    }, ms);
+  });
+  return Promise.race([something, late]).finally(() => clearTimeout(timer));
+}
