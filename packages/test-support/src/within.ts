@@ -8,9 +8,12 @@ export async function within<T>(
   complaint: string | (() => string),
 ): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
+  const error = new Error();
+  Error.captureStackTrace(error, within); // here its stack tells who waits
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      reject(new Error(typeof complaint === 'string' ? complaint : complaint()));
+      error.message = typeof complaint === 'string' ? complaint : complaint();
+      reject(error);
     }, ms);
   });
   return Promise.race([something, late]).finally(() => clearTimeout(timer));

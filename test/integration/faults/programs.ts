@@ -1,6 +1,6 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { within } from '@gpg-bridge/test-support/within';
 import type { Phase } from './table.ts';
@@ -34,7 +34,10 @@ export class Program {
   readonly child: ChildProcessByStdio<Writable, Readable, null>;
   readonly exited: Promise<unknown>;
 
+  readonly #name: string;
+
   constructor(script: string, args: readonly string[], env: NodeJS.ProcessEnv) {
+    this.#name = basename(script);
     this.child = spawn(process.execPath, [script, ...args], { env, stdio: ['pipe', 'pipe', 'inherit'] });
     this.exited = once(this.child, 'close');
     this.child.stdin.on('error', () => {}); // it may have ended
@@ -60,7 +63,8 @@ export class Program {
 
   /** Returns when it has printed this; throws if it ends before, or never says it. */
   says(mark: string): Promise<void> {
-    const complaint = () => `it never said ${JSON.stringify(mark)}, but ${JSON.stringify(this.printed)}`;
+    const complaint = () =>
+      `${this.#name} never said ${JSON.stringify(mark)}, but ${JSON.stringify(this.printed)}`;
     return within(PATIENCE_MS, this.#untilPrinted(mark), complaint);
   }
 
@@ -72,7 +76,7 @@ export class Program {
   /** Ends its input, at which it ends by itself. */
   async end(): Promise<void> {
     this.child.stdin.end();
-    await this.ends(`${this.child.spawnargs[1]} did not end with its input`);
+    await this.ends(`${this.#name} did not end with its input`);
   }
 
   /** Ends it whatever it does: also one that stands still. */
@@ -84,7 +88,8 @@ export class Program {
     while (!this.printed.includes(mark)) {
       const ended = this.exited.then(() => 'ended');
       if ((await Promise.race([once(this.child.stdout, 'data'), ended])) !== 'ended') continue;
-      if (!this.printed.includes(mark)) throw new Error(`it ended before ${mark}: ${this.printed}`);
+      if (!this.printed.includes(mark))
+        throw new Error(`${this.#name} ended before ${mark}: ${this.printed}`);
     }
   }
 }
