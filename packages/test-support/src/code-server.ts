@@ -8,6 +8,11 @@ import { createInterface } from 'node:readline';
 import { lock } from './lock.ts';
 import { BUILD_LIMIT_MS, runOk } from './process.ts';
 import { testedWith, versionOf } from './tested-with.ts';
+import { within } from './within.ts';
+
+/** How long a server may take to listen, and to end before it is killed: far more than either takes. */
+const START_LIMIT_MS = 100_000;
+const STOP_LIMIT_MS = 20_000;
 
 /** A VS Code in a browser: which code-server carries it, on which Node, and what it has to compile. */
 export interface VsCodeRelease {
@@ -176,17 +181,23 @@ export class CodeServer {
       { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true },
     );
     const log: string[] = [];
-    const url = await new Promise<string>((resolve, reject) => {
+    const listening = new Promise<string>((resolve, reject) => {
+      child.once('error', reject);
       for (const stream of [child.stdout, child.stderr]) {
         createInterface({ input: stream }).on('line', (line) => {
           log.push(line);
-          const listening = /HTTP server listening on (http:\/\/\S+?)\/?$/.exec(line)?.[1];
-          if (listening) resolve(listening);
+          const url = /HTTP server listening on (http:\/\/\S+?)\/?$/.exec(line)?.[1];
+          if (url) resolve(url);
         });
       }
       child.once('exit', (status) =>
         reject(new Error(`code-server ended with ${status}:\n${log.join('\n')}`)),
       );
+    });
+    const late = () => `code-server did not listen within ${START_LIMIT_MS / 1000} s:\n${log.join('\n')}`;
+    const url = await within(START_LIMIT_MS, listening, late).catch((error) => {
+      signalGroup(child, 'SIGKILL');
+      throw error;
     });
     return new CodeServer(url, log, child, manage);
   }
@@ -201,11 +212,22 @@ export class CodeServer {
     await this.manage('--uninstall-extension', id);
   }
 
-  /** Ends the server and everything it started. */
+  /** Ends the server and everything it started; what does not end when it is asked to is killed. */
   async stop(): Promise<void> {
-    if (this.child.exitCode !== null || this.child.pid === undefined) return;
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
     const exited = once(this.child, 'exit');
-    process.kill(-this.child.pid, 'SIGTERM');
+    signalGroup(this.child, 'SIGTERM');
+    const limit = setTimeout(() => signalGroup(this.child, 'SIGKILL'), STOP_LIMIT_MS);
     await exited;
+    clearTimeout(limit);
+  }
+}
+
+/** Sends a signal to a server and to everything that it started, as far as that is there. */
+function signalGroup(server: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    if (server.pid !== undefined) process.kill(-server.pid, signal);
+  } catch {
+    // all of it has ended
   }
 }

@@ -6,6 +6,8 @@ import { CONSENT_QUESTION, eventually, Story } from './story.ts';
 import { REMOTE_NAME } from './workbench.ts';
 
 const EVERY_REMOTE_QUESTION = 'Allow every remote to use your GPG keys?';
+/** How long a setting may take to reach the extension. */
+const SETTING_TIMEOUT_MS = 60_000;
 const OWN_KEYS_QUESTION = "Use your computer's GPG keys in this remote?";
 
 const release = VSCODE_RELEASES.at(-1)!;
@@ -26,10 +28,11 @@ requireSystem('chromium')(`Answers in VS Code ${release.vscode}`, () => {
   async function askedForEveryRemote(): Promise<void> {
     const { window } = story;
     const [everyRemote, thisOne] = [window.dialog(EVERY_REMOTE_QUESTION), window.dialog(CONSENT_QUESTION)];
-    for (;;) {
+    for (const end = Date.now() + SETTING_TIMEOUT_MS; ; ) {
       await window.chooseAllow();
       await everyRemote.or(thisOne).waitFor();
       if (await everyRemote.isVisible()) return;
+      if (Date.now() > end) throw new Error(`“${EVERY_REMOTE_QUESTION}” was never asked`);
       await window.answer(CONSENT_QUESTION, 'Not Now');
     }
   }

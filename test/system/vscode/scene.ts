@@ -1,13 +1,14 @@
 import { closeSync, constants, existsSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs';
-import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type RecordedLine, readUseRecord } from '@gpg-bridge/core/host/use-record-file';
 import { CodeServer, installVsCode, type VsCodeRelease } from '@gpg-bridge/test-support/code-server';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { lock } from '@gpg-bridge/test-support/lock';
 import { run, runOk } from '@gpg-bridge/test-support/process';
-import { makeTempDir } from '@gpg-bridge/test-support/temp';
+import { makeTempDir, removeDir } from '@gpg-bridge/test-support/temp';
 import { PrivateFile } from '@gpg-bridge/vscode-shared/private-file';
 import { vi } from 'vitest';
 
@@ -15,6 +16,12 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /** Prompts that may be open when a scene ends, with their repetitions. */
 const MOST_PROMPTS = 100;
+
+/** How long npm may take: it downloads. */
+const INSTALL_LIMIT_MS = 300_000;
+/** How long the pinentry may take to ask, and then to read. */
+const PROMPT_TIMEOUT_MS = 60_000;
+const PROMPT_INTERVAL_MS = 50;
 
 /** The passphrase of the key that needs one. */
 export const PASSPHRASE = 'correct horse';
@@ -53,7 +60,8 @@ async function installTools(): Promise<void> {
   try {
     // npm writes this last.
     if (existsSync(join(root, 'tools/node_modules/.package-lock.json'))) return;
-    await runOk('npm', ['ci', '--prefix', 'tools', '--ignore-scripts'], { cwd: root });
+    const words = ['ci', '--prefix', 'tools', '--ignore-scripts'];
+    await runOk('npm', words, { cwd: root, limitMs: INSTALL_LIMIT_MS });
   } finally {
     await unlock();
   }
@@ -226,9 +234,12 @@ export class Scene {
     const path = join(this.dir, 'prompts');
     const asked = () => (existsSync(path) ? readFileSync(path, 'utf8').length : 0);
     const isAsked = () => asked() > this.#answered || Promise.reject(new Error('nobody asks'));
-    await vi.waitFor(isAsked, { timeout: 60_000, interval: 50 });
+    await vi.waitFor(isAsked, { timeout: PROMPT_TIMEOUT_MS, interval: PROMPT_INTERVAL_MS });
     this.#answered = asked();
-    await writeFile(join(this.dir, 'typed'), `${passphrase}\n`);
+    for (const end = Date.now() + PROMPT_TIMEOUT_MS; !this.#type(passphrase); ) {
+      if (Date.now() > end) throw new Error('the pinentry asked, and does not read');
+      await delay(PROMPT_INTERVAL_MS);
+    }
   }
 
   /** Waits until the command in a terminal that has these words in it has ended; returns its status. */
@@ -291,23 +302,37 @@ export class Scene {
 
   /** Ends everything and deletes it. */
   async remove(): Promise<void> {
-    await this.server.stop();
-    this.#dismissPrompts();
-    await this.host.remove();
-    await this.remote.remove();
-    await rm(this.dir, { recursive: true, force: true });
+    try {
+      await this.server.stop();
+    } finally {
+      this.#dismissPrompts();
+      await this.host.remove();
+      await this.remote.remove();
+      await removeDir(this.dir);
+    }
   }
 
   /** Lets pinentries go that wait for a passphrase nobody will type. */
   #dismissPrompts(): void {
-    for (let left = MOST_PROMPTS; left > 0; left--) {
-      try {
-        const pipe = openSync(join(this.dir, 'typed'), constants.O_WRONLY | constants.O_NONBLOCK);
-        writeSync(pipe, '\n');
-        closeSync(pipe);
-      } catch {
-        return; // nobody waits
-      }
+    for (let left = MOST_PROMPTS; left > 0 && this.#type(''); left--);
+  }
+
+  /**
+   * Types a line for a pinentry that reads; returns whether there is one. To open the pipe in the usual way waits for
+   * it, for ever if it has gone, in one of the few threads that Node has for all files.
+   */
+  #type(line: string): boolean {
+    let pipe: number | undefined;
+    try {
+      pipe = openSync(join(this.dir, 'typed'), constants.O_WRONLY | constants.O_NONBLOCK);
+      writeSync(pipe, `${line}\n`);
+      return true;
+    } catch (error) {
+      // Nobody reads yet, or no longer.
+      if (['ENXIO', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;
+      throw error;
+    } finally {
+      if (pipe !== undefined) closeSync(pipe);
     }
   }
 }

@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { VsCodeRelease } from '@gpg-bridge/test-support/code-server';
+import { within } from '@gpg-bridge/test-support/within';
 import type { Browser, BrowserContext } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, onTestFailed, vi } from 'vitest';
 import { type PackedExtensions, packExtensions, Scene, type SceneOptions } from './scene.ts';
@@ -10,6 +11,10 @@ import { openProfile, REMOTE_NAME, startBrowser, Workbench } from './workbench.t
 const SCREENSHOTS = fileURLToPath(new URL('../../../dist/screenshots/', import.meta.url));
 const INSTALL_TIMEOUT_MS = 15 * 60_000;
 export const STEP_TIMEOUT_MS = 3 * 60_000;
+/** A page that hangs gives no picture, least of all after a failure, and a browser that hangs does not close. */
+const PICTURE_TIMEOUT_MS = 30_000;
+const LAST_PICTURE_TIMEOUT_MS = 10_000;
+const CLOSE_TIMEOUT_MS = 30_000;
 
 export const CONSENT_QUESTION = `Allow a remote that calls itself "${REMOTE_NAME}" to use your GPG keys?`;
 export const DIRECTORY_QUESTION = 'Run the GnuPG programs in this directory?';
@@ -36,6 +41,8 @@ export class Story {
   window!: Workbench;
   readonly #pictures: string;
   #browser: Browser | undefined;
+  /** The first step that failed. */
+  #failed: string | undefined;
 
   constructor({ release, name, install, ...options }: StoryOptions) {
     this.#pictures = join(SCREENSHOTS, name);
@@ -47,10 +54,22 @@ export class Story {
       this.profile = await openProfile(this.#browser);
       await mkdir(this.#pictures, { recursive: true });
     }, INSTALL_TIMEOUT_MS);
-    beforeEach(() => onTestFailed(async () => void (await this.photograph('failed'))));
+    beforeEach(({ task }) => {
+      // What goes on from something that is not there would only wait for it, each step for minutes.
+      if (this.#failed) throw new Error(`not tried: “${this.#failed}” failed, and this goes on from there`);
+      onTestFailed(async () => {
+        this.#failed ??= task.name;
+        if (this.window) await this.photograph('failed', LAST_PICTURE_TIMEOUT_MS);
+      });
+    });
     afterAll(async () => {
-      await this.#browser?.close();
-      await this.scene?.remove();
+      try {
+        // One that does not close is ended by Playwright together with this process.
+        const closed = this.#browser?.close();
+        if (closed) await within(CLOSE_TIMEOUT_MS, closed, 'the browser did not close');
+      } finally {
+        await this.scene?.remove();
+      }
     });
   }
 
@@ -75,8 +94,9 @@ export class Story {
     await this.window.answer(DIRECTORY_QUESTION, 'Use This Directory');
   }
 
-  photograph(name: string): Promise<Buffer> {
-    return this.window.page.screenshot({ path: join(this.#pictures, `${name}.png`) });
+  photograph(name: string, timeout = PICTURE_TIMEOUT_MS): Promise<Buffer> {
+    const path = join(this.#pictures, `${name}.png`);
+    return this.window.page.screenshot({ path, timeout });
   }
 
   /** Types a commit into the terminal; the returned function waits for its exit status. */

@@ -19,6 +19,7 @@ const CHROMIUM_ARGS = [
 
 const ECHO_TIMEOUT_MS = 5_000;
 const PALETTE_TIMEOUT_MS = 60_000;
+const TYPING_TIMEOUT_MS = 60_000;
 
 /** What VS Code's window title and the dialogs call the remote. */
 export const REMOTE_NAME = 'devbox.localhost';
@@ -224,12 +225,13 @@ export class Workbench {
 
   /** Types a line into the integrated terminal, on an empty screen. */
   async typeInTerminal(line: string): Promise<void> {
-    for (;;) {
+    for (const end = Date.now() + TYPING_TIMEOUT_MS; ; ) {
       // In its corner, since a notification may lie over its middle.
       await this.#terminal.click({ position: { x: 10, y: 10 } });
       await this.page.keyboard.press('Control+L');
       await this.page.keyboard.type(line);
       if (await this.#terminalEchoes(`devbox $ ${line}`)) break;
+      if (Date.now() > end) throw new Error(`the terminal never showed what was typed: ${line}`);
       // A window that is still starting took the keyboard away: once more, on an empty line.
       await this.page.keyboard.press('Control+U');
     }
