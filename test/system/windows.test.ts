@@ -28,8 +28,11 @@ describe.each(NODE_VERSIONS)('Node %s for Windows', (version) => {
     });
 
     afterAll(async () => {
-      await person?.leave();
-      await container?.remove();
+      try {
+        await person?.leave();
+      } finally {
+        await container?.remove();
+      }
     });
 
     const up = (...words: string[]) => person.json<Up>('up', container.name, '--gpg', '--no-ssh', ...words);
@@ -112,8 +115,11 @@ requireSystem('windows', 'docker')('a Windows host', () => {
   });
 
   afterAll(async () => {
-    await person?.leave();
-    await container?.remove();
+    try {
+      await person?.leave();
+    } finally {
+      await container?.remove();
+    }
   });
 
   it('passes input and its end on to a command, over TCP', async () => {

@@ -1,15 +1,22 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, watch } from 'node:fs';
-import { mkdir, open, readFile, rm } from 'node:fs/promises';
+import { existsSync, readFileSync, watch } from 'node:fs';
+import { mkdir, open, readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { makeTempDir } from '../temp.ts';
+import { makeTempDir, removeDir } from '../temp.ts';
+import { within } from '../within.ts';
 import { nodeForWindows, WINE_PREFIX, type WindowsNode, windowsPath } from './programs.ts';
 
 const DRIVER = fileURLToPath(new URL('./driver.mjs', import.meta.url));
+/** How long Node may take to start. */
+const START_LIMIT_MS = 100_000;
+/** How long it may take to answer: one of twenty commands at once takes its time, and a test may take longer. */
+const ANSWER_LIMIT_MS = 150_000;
+/** How long Node may take to end before it is killed. */
+const STOP_LIMIT_MS = 20_000;
 
 /** How a program of Windows ended. */
 export interface WindowsResult {
@@ -30,7 +37,11 @@ export interface WindowsRun {
 
 /** Node for Windows in Wine, which runs programs for a test. */
 export class WindowsHost {
+  /** What was not answered: what hangs in Wine hangs for the next request, too. */
+  #unanswered: string | undefined;
+
   private constructor(
+    private readonly child: ChildProcess,
     private readonly closed: Promise<unknown>,
     private readonly port: number,
     /** A directory of its own on this machine, with a blank in its name. */
@@ -57,9 +68,17 @@ export class WindowsHost {
       throw new Error(`Node for Windows ended:\n${await readFile(join(directory, 'driver.log'), 'utf8')}`);
     });
     ended.catch(() => {}); // at the end it is meant to
-    await Promise.race([untilThere(portFile), ended]);
+    try {
+      const printed = () => readFileSync(join(directory, 'driver.log'), 'utf8');
+      const late = () => `Node for Windows did not start within ${START_LIMIT_MS / 1000} s:\n${printed()}`;
+      await within(START_LIMIT_MS, Promise.race([untilThere(portFile), ended]), late);
+    } catch (error) {
+      child.kill('SIGKILL');
+      await removeDir(dirname(directory));
+      throw error;
+    }
     const port = Number(await readFile(portFile, 'utf8'));
-    return new WindowsHost(closed, port, directory);
+    return new WindowsHost(child, closed, port, directory);
   }
 
   /** Runs a program to its end. */
@@ -88,16 +107,24 @@ export class WindowsHost {
     await this.ask('relay', { pipe, port });
   }
 
+  /** Ends Node; one that does not end when it is asked to is killed. */
   async stop(): Promise<void> {
+    const limit = setTimeout(() => this.child.kill('SIGKILL'), this.#unanswered ? 0 : STOP_LIMIT_MS);
     await this.ask('exit', {}).catch(() => {});
     await this.closed;
-    await rm(dirname(this.directory), { recursive: true, force: true });
+    clearTimeout(limit);
+    await removeDir(dirname(this.directory));
   }
 
   private async ask<T>(action: string, argument: object): Promise<T> {
+    if (this.#unanswered) throw new Error(`not asked for '${action}', as before that: ${this.#unanswered}`);
     const socket = connect(this.port, '127.0.0.1');
     socket.write(`${JSON.stringify({ action, ...argument })}\n`);
-    const answer = await text(socket);
+    const answer = await within(ANSWER_LIMIT_MS, text(socket), () => {
+      const what = JSON.stringify({ action, ...argument, env: undefined });
+      this.#unanswered = `Node for Windows did not answer within ${ANSWER_LIMIT_MS / 1000} s: ${what}`;
+      return this.#unanswered;
+    }).finally(() => socket.destroy());
     if (answer === '') {
       const log = await readFile(join(this.directory, 'driver.log'), 'utf8');
       throw new Error(`Node for Windows ended before it answered '${action}':\n${log}`);
@@ -115,7 +142,7 @@ async function untilThere(path: string): Promise<void> {
       watcher.close();
       resolve();
     };
-    const watcher = watch(dirname(path), look);
+    const watcher = watch(dirname(path), { persistent: false }, look);
     look();
   });
 }

@@ -23,6 +23,15 @@ export class WindowsPerson {
 
   static async create(version: WindowsNode, engine: ContainerEngine): Promise<WindowsPerson> {
     const host = await WindowsHost.start(version);
+    try {
+      return await WindowsPerson.at(host, engine);
+    } catch (error) {
+      await host.stop();
+      throw error;
+    }
+  }
+
+  private static async at(host: WindowsHost, engine: ContainerEngine): Promise<WindowsPerson> {
     // GnuPG 2.2 for Windows itself takes no letters beyond ASCII in GNUPGHOME.
     const [home, local] = [join(host.directory, 'gnupg'), join(host.directory, LOCAL)];
     for (const directory of [home, local]) await mkdir(directory, { mode: 0o700 });
@@ -89,11 +98,14 @@ export class WindowsPerson {
 
   /** Ends bridges, agent and Node. */
   async leave(): Promise<void> {
-    const down = await this.run(['down', '--all', '--force']);
-    await this.gnupg('gpgconf', '--kill', 'gpg-agent');
-    await this.host.stop();
-    this.port.close();
-    if (down.status !== 0) throw new Error(`gpg-bridge down --all: ${down.stderr}`);
+    try {
+      const down = await this.run(['down', '--all', '--force']);
+      await this.gnupg('gpgconf', '--kill', 'gpg-agent');
+      if (down.status !== 0) throw new Error(`gpg-bridge down --all: ${down.stderr}`);
+    } finally {
+      await this.host.stop();
+      this.port.close();
+    }
   }
 }
 
