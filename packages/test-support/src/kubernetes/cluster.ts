@@ -15,6 +15,8 @@ const IMAGE = 'localhost/git:1';
 const NODE = 'node1';
 const READY_INTERVAL_MS = 200;
 const READY_MS = 120_000;
+/** How long a pod may take: with one attempt more that is less than a test may. */
+const POD_MS = 90_000;
 /** The kubelet sets these for the whole machine. */
 const KERNEL_SETTINGS = ['kernel.panic', 'kernel.panic_on_oops', 'vm.overcommit_memory'];
 /** Directories of a kubelet that has none told to it for them. */
@@ -30,6 +32,8 @@ export class KubernetesCluster {
   #etcd?: Daemon;
   #apiServer?: Daemon;
   #kubelet?: Daemon;
+  /** The pod that is being made, or could not be. */
+  #unfinishedPod: string | undefined;
 
   private constructor(
     readonly name: string,
@@ -39,7 +43,7 @@ export class KubernetesCluster {
     private readonly number: number,
   ) {}
 
-  /** Starts one below a directory; needs root. */
+  /** Starts one below a directory; needs root. One that does not start leaves nothing. */
   static async start(
     dir: string,
     network: ClusterNetwork,
@@ -47,19 +51,25 @@ export class KubernetesCluster {
     number: number,
   ): Promise<KubernetesCluster> {
     const cluster = new KubernetesCluster(name, join(dir, name), network, number);
-    await mkdir(join(cluster.dir, 'cni'), { recursive: true });
-    await cluster.#writeConfiguration();
-    cluster.#settings = await runOk('sysctl', KERNEL_SETTINGS);
-    await network.addAddress(cluster.#address);
-    [cluster.#containerd, cluster.#etcd] = await Promise.all([
-      cluster.#startContainerd(),
-      cluster.#startEtcd(),
-    ]);
-    await Promise.all([cluster.startApiServer(), cluster.#importImage()]);
-    await cluster.#createViewer();
-    await cluster.startKubelet();
-    await testedWith('kubernetes', async () => firstVersion(await cluster.kubectl('version', '--short')));
-    return cluster;
+    try {
+      await cluster.#startAll();
+      return cluster;
+    } catch (error) {
+      await cluster.stop().catch(() => {}); // why it did not start tells more
+      throw error;
+    }
+  }
+
+  async #startAll(): Promise<void> {
+    await mkdir(join(this.dir, 'cni'), { recursive: true });
+    await this.#writeConfiguration();
+    this.#settings = await runOk('sysctl', KERNEL_SETTINGS);
+    await this.network.addAddress(this.#address);
+    await allOf(this.#startContainerd(), this.#startEtcd());
+    await allOf(this.startApiServer(), this.#importImage());
+    await this.#createViewer();
+    await this.startKubelet();
+    await testedWith('kubernetes', async () => firstVersion(await this.kubectl('version', '--short')));
   }
 
   /** The kubeconfig entries for a user of this cluster, in a context of the cluster's name. */
@@ -91,6 +101,7 @@ export class KubernetesCluster {
 
   /** Makes a pod, and returns when commands can be run in it. */
   async createPod(name: string, { labels = {}, containers = ['main'] } = {}): Promise<void> {
+    this.#unfinishedPod = name;
     await this.apply({
       apiVersion: 'v1',
       kind: 'Pod',
@@ -108,8 +119,20 @@ export class KubernetesCluster {
         })),
       },
     });
-    await until(() => this.kubectl('exec', name, '--', 'true'));
+    await until(() => this.kubectl('exec', name, '--', 'true'), POD_MS);
     await this.kubectl('wait', '--for=condition=Ready', `pod/${name}`, '--timeout=60s');
+    this.#unfinishedPod = undefined;
+  }
+
+  /**
+   * Throws unless the cluster can be used: a cluster that made no pod makes no other one, and each test would wait for
+   * its own for minutes.
+   */
+  async checkUsable(): Promise<void> {
+    if (this.#unfinishedPod !== undefined) {
+      throw new Error(`the cluster ${this.name} does not make pods: ${this.#unfinishedPod} was not ready`);
+    }
+    await this.checkReady();
   }
 
   /** Runs a shell command in a pod; it has to succeed. */
@@ -212,9 +235,9 @@ export class KubernetesCluster {
     return Daemon.start({ ...this.network.inside(path, args), ready });
   }
 
-  #startEtcd(): Promise<Daemon> {
+  async #startEtcd(): Promise<void> {
     const [client, peer] = [this.#etcdPort, this.#etcdPort + 1].map((port) => `http://127.0.0.1:${port}`);
-    return this.#start('etcd', /ready to serve client requests/, [
+    this.#etcd = await this.#start('etcd', /ready to serve client requests/, [
       `--data-dir=${join(this.dir, 'etcd')}`,
       `--listen-client-urls=${client}`,
       `--advertise-client-urls=${client}`,
@@ -224,8 +247,8 @@ export class KubernetesCluster {
     ]);
   }
 
-  #startContainerd(): Promise<Daemon> {
-    return this.#start('containerd', /containerd successfully booted/, [
+  async #startContainerd(): Promise<void> {
+    this.#containerd = await this.#start('containerd', /containerd successfully booted/, [
       `--config=${join(this.dir, 'containerd.toml')}`,
     ]);
   }
@@ -338,9 +361,15 @@ state = "${this.dir}/containerd/state"
   }
 }
 
-/** Tries something until it succeeds. */
-async function until(attempt: () => Promise<unknown>): Promise<void> {
-  const end = performance.now() + READY_MS;
+/** Returns when all are done, and throws only then: what one of them started is known when another one fails. */
+async function allOf(...tasks: Promise<unknown>[]): Promise<void> {
+  const failed = (await Promise.allSettled(tasks)).find((task) => task.status === 'rejected');
+  if (failed) throw failed.reason;
+}
+
+/** Tries something until it succeeds, for a time. */
+async function until(attempt: () => Promise<unknown>, ms = READY_MS): Promise<void> {
+  const end = performance.now() + ms;
   for (;;) {
     try {
       await attempt();
