@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { imageCacheDir } from './engine/images.ts';
 import { GnupgHome } from './gnupg-home.ts';
 import { makeOpenPgpKey } from './openpgp-keys.ts';
+import { BUILD_LIMIT_MS } from './process.ts';
 
 /** How many keys are in the large keyring. */
 export const LARGE_KEYRING_KEYS = 5_000;
@@ -20,7 +21,7 @@ export async function largeKeyring(): Promise<string> {
   const home = await GnupgHome.create();
   try {
     const input = Buffer.concat(keys.map(({ packets }) => packets));
-    await home.gpgOk(['--no-autostart', '--import'], { input });
+    await home.gpgOk(['--no-autostart', '--import'], { input, limitMs: BUILD_LIMIT_MS });
     await mkdir(imageCacheDir(), { recursive: true });
     // Complete or not there: another run may be making the same.
     const unfinished = `${path}.${process.pid}`;
