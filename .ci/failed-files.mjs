@@ -1,9 +1,9 @@
-// Prints the test files of a report of vitest's that failed, relative to the working directory; none without a report.
-import { existsSync, readFileSync } from 'node:fs';
-import { relative } from 'node:path';
+// Prints the test files of a step that did not pass, relative to the working directory; none without a report.
+import { reportOf, runErrors, testsOf } from './reports.mjs';
 
-const path = process.argv[2];
-const { testResults } = existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : { testResults: [] };
-for (const file of testResults) {
-  if (file.status !== 'passed') console.log(relative('.', file.name));
-}
+const [dir, step] = process.argv.slice(2);
+const files = new Set();
+for (const [file, { failed, notRun }] of testsOf(reportOf(dir, step)))
+  if (failed + notRun > 0) files.add(file);
+for (const { file } of runErrors(dir, step)) if (file) files.add(file);
+for (const file of files) console.log(file);

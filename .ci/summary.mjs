@@ -1,10 +1,12 @@
 // Adds up the steps of `.ci/run`: for each NAME.status (its exit status), and NAME.json if it ran tests.
 // A test that did not run counts as failed, and so does a step that failed without a failed test.
+// What went wrong beside the tests (NAME.errors.json) counts as failed as well.
 // Test files that were run again by themselves (NAME-again.json) count as they ended then. Each failure is named with
 // the first lines of its message, also one that was gone the second time: of a long log only the end may be kept.
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
+import { reportOf, runErrors, testsOf } from './reports.mjs';
 
 const dir = process.argv[2];
 let passed = 0;
@@ -20,9 +22,15 @@ for (const step of steps()) {
     if (tests.notRun > 0) console.log(`${step}: ${tests.notRun} tests of ${name} did not run`);
     if (again.has(name)) console.log(`${step}: ${name} failed, and was run again by itself`);
   }
-  const status = Number(readFileSync(join(dir, `${again.size > 0 ? `${step}-again` : step}.status`), 'utf8'));
+  for (const { file, message } of runErrors(dir, step)) {
+    console.log(`${step}: beside the tests${file ? ` of ${file}` : ''}\n${beginning(message)}`);
+    if (!again.has(file)) failures++;
+  }
+  // Vitest ends with 1 if a test failed. Whatever else the first run ended with, the second one does not make good.
+  const first = statusOf(step);
+  const status = again.size > 0 && first <= 1 ? statusOf(`${step}-again`) : first;
   if (failures === 0 && status !== 0) {
-    console.log(`${step}: failed with status ${status}`);
+    console.log(`${step}: ${status === 124 ? 'did not end in time' : `failed with status ${status}`}`);
     failures = 1;
   }
   failed += failures;
@@ -38,8 +46,12 @@ function steps() {
   return names.map((name) => name.replace(/\.status$/, ''));
 }
 
+function statusOf(step) {
+  return Number(readFileSync(join(dir, `${step}.status`), 'utf8'));
+}
+
 function tellFailures(step) {
-  for (const { name, message, assertionResults = [] } of reportOf(step)?.testResults ?? []) {
+  for (const { name, message, assertionResults = [] } of reportOf(dir, step)?.testResults ?? []) {
     const failures = assertionResults.filter((test) => test.status === 'failed');
     for (const { fullName, failureMessages } of failures)
       console.log(`${step}: ${relative('.', name)}: ${fullName}\n${beginning(failureMessages.join('\n'))}`);
@@ -54,27 +66,11 @@ function beginning(message) {
   return lines.map((line) => `    ${line.slice(0, 200)}`).join('\n');
 }
 
-/** What a step wrote of its tests, if it ran any. */
-function reportOf(step) {
-  const path = join(dir, `${step}.json`);
-  return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
-}
-
 /** The counts of a step's report, for each file of tests; a report that knows no files is one. */
 function results(step) {
-  const report = reportOf(step);
-  if (!report) return new Map();
-  if (report.testResults)
-    return new Map(report.testResults.map((file) => [relative('.', file.name), ofFile(file)]));
+  const report = reportOf(dir, step);
+  if (!report || report.testResults) return testsOf(report);
   const { numTotalTests, numPassedTests, numFailedTests } = report;
   const notRun = numTotalTests - numPassedTests - numFailedTests;
   return new Map([[step, { passed: numPassedTests, failed: numFailedTests, notRun }]]);
-}
-
-/** A file that failed before its tests were known counts as one test that failed. */
-function ofFile({ status, assertionResults }) {
-  const withStatus = (wanted) => assertionResults.filter((test) => test.status === wanted).length;
-  const [passed, failed] = [withStatus('passed'), withStatus('failed')];
-  const notRun = assertionResults.length - passed - failed;
-  return { passed, failed: failed + notRun === 0 && status !== 'passed' ? 1 : failed, notRun };
 }
