@@ -143,9 +143,12 @@ export class Started {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.stderr += text;
     });
+    // Not `exited`: a process of its own that still runs may hold its outputs open.
+    const gone = once(child, 'exit');
     onTestFinished(async () => {
       child.kill('SIGKILL');
-      await this.exited;
+      await gone;
+      for (const output of [child.stdout, child.stderr]) output.destroy();
     });
   }
 

@@ -23,6 +23,9 @@ export interface RunOptions {
   limitMs?: number;
 }
 
+/** A program was killed because it did not end. */
+export class DidNotEnd extends Error {}
+
 /**
  * Runs a program to its end and returns what came of it; never throws for a bad status. One that does not end is
  * killed, and that is an error: else whatever hangs would cost a test, and each of its hooks, all their time.
@@ -40,7 +43,7 @@ export function run(command: string, args: readonly string[], options: RunOption
     const limit = setTimeout(() => {
       child.kill('SIGKILL');
       const said = Buffer.concat(stderr).toString();
-      reject(new Error(`${command} ${args.join(' ')} did not end within ${limitMs / 1000} s:\n${said}`));
+      reject(new DidNotEnd(`${command} ${args.join(' ')} did not end within ${limitMs / 1000} s:\n${said}`));
     }, limitMs);
     child.once('error', (error) => {
       clearTimeout(limit);
@@ -59,7 +62,11 @@ export async function runOk(
   args: readonly string[],
   options: RunOptions = {},
 ): Promise<string> {
-  const done = await run(command, args, options);
+  return outputOf(command, args, await run(command, args, options));
+}
+
+/** The standard output of a program that has to have succeeded. */
+export function outputOf(command: string, args: readonly string[], done: Finished): string {
   if (done.status !== 0) {
     throw new Error(`${command} ${args.join(' ')} ended with ${done.status ?? done.signal}:\n${done.stderr}`);
   }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type Finished, type RunOptions, run, runOk } from '../process.ts';
+import { DidNotEnd, type Finished, outputOf, type RunOptions, run } from '../process.ts';
 import { firstVersion, testedWith } from '../tested-with.ts';
 import type { ImageName } from './images.ts';
 
@@ -36,8 +36,14 @@ export interface ExecOptions extends RunOptions {
  */
 const IDLE = 'trap "exit 0" TERM; while :; do sleep infinity & wait; done';
 
+/** How long a command may take at an engine that left the last one without an answer. */
+const STUCK_LIMIT_MS = 20_000;
+
 /** A real engine, whoever started it. */
 export class ContainerEngine {
+  /** Whether the last command did not end: then each of the next, and of the cleanups, would cost all its time. */
+  #isStuck = false;
+
   constructor(
     readonly address: EngineAddress,
     private readonly importImage: (name: ImageName) => Promise<string>,
@@ -54,13 +60,22 @@ export class ContainerEngine {
   }
 
   /** Runs the engine's command; never throws for a bad status. */
-  run(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
-    return run(this.address.program, args, { ...options, env: { ...this.env, ...options.env } });
+  async run(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+    const limit = this.#isStuck ? { limitMs: STUCK_LIMIT_MS } : {};
+    try {
+      const env = { ...this.env, ...options.env };
+      const done = await run(this.address.program, args, { ...options, ...limit, env });
+      this.#isStuck = false;
+      return done;
+    } catch (error) {
+      this.#isStuck = error instanceof DidNotEnd;
+      throw error;
+    }
   }
 
   /** Runs the engine's command, which has to succeed; returns its output. */
-  runOk(args: readonly string[], options: RunOptions = {}): Promise<string> {
-    return runOk(this.address.program, args, { ...options, env: { ...this.env, ...options.env } });
+  async runOk(args: readonly string[], options: RunOptions = {}): Promise<string> {
+    return outputOf(this.address.program, args, await this.run(args, options));
   }
 
   /** What the engine says its version is. */
@@ -76,6 +91,23 @@ export class ContainerEngine {
   /** Imports an image unless the engine has it, and returns its name there. */
   ensureImage(name: ImageName): Promise<string> {
     return this.importImage(name);
+  }
+
+  /** Kills and removes every container. */
+  protected async removeContainers(): Promise<void> {
+    const found = await this.tryRun(['ps', '--all', '--quiet']);
+    const containers = found?.stdout.toString().split('\n').filter(Boolean) ?? [];
+    if (containers.length > 0) await this.tryRun(['rm', '--force', '--volumes', ...containers]);
+  }
+
+  /** Runs a command of an engine that is about to be ended: that has to work also if it does not answer. */
+  protected async tryRun(args: readonly string[]): Promise<Finished | undefined> {
+    try {
+      return await this.run(args);
+    } catch (error) {
+      if (error instanceof DidNotEnd) return undefined;
+      throw error;
+    }
   }
 
   /** Starts an idle container without a network. The caller removes it. */

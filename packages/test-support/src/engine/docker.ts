@@ -70,11 +70,7 @@ export class DockerEngine extends ContainerEngine {
 
   /** Kills every container, ends the engine and deletes its files. */
   async stop(): Promise<void> {
-    const containers = (await this.run(['ps', '--all', '--quiet'])).stdout
-      .toString()
-      .split('\n')
-      .filter(Boolean);
-    if (containers.length > 0) await this.run(['rm', '--force', '--volumes', ...containers]);
+    await this.removeContainers();
     await this.stopDaemon();
     await killProcessesOf(this.dir); // containers outlive an engine that was killed
     await unmountBelow(this.dir);

@@ -175,9 +175,7 @@ export class NewerEngine extends ContainerEngine {
 
   /** Kills every container, ends the engine and deletes its files. */
   async stop(): Promise<void> {
-    const { stdout } = await this.run(['ps', '--all', '--quiet']);
-    const containers = stdout.toString().split('\n').filter(Boolean);
-    if (containers.length > 0) await this.run(['rm', '--force', '--volumes', ...containers]);
+    await this.removeContainers();
     await this.daemon.stop();
     await killProcessesOf(this.dir);
     await unmountBelow(this.dir);

@@ -52,7 +52,7 @@ export class PodmanEngine extends ContainerEngine {
 
   /** Kills every container, ends the service and deletes the store. */
   async stop(): Promise<void> {
-    await this.run(['rm', '--all', '--force', '--time=0', '--volumes']);
+    await this.tryRun(['rm', '--all', '--force', '--time=0', '--volumes']);
     await this.service.stop();
     await killProcessesOf(this.dir);
     await unmountBelow(this.dir);
