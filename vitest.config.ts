@@ -32,9 +32,9 @@ export default defineConfig({
           include: ['test/system/**/*.test.ts'],
           exclude: ['test/system/vscode/**', 'test/system/windows.test.ts'],
           globalSetup: ['packages/test-support/src/engine/global-setup.ts'],
-          // Engines and editors are slow on a busy machine; images are built in a hook the first time.
+          // Engines and editors are slow on a busy machine. Hooks that build images have a limit of their own.
           testTimeout: 180_000,
-          hookTimeout: 600_000,
+          hookTimeout: 180_000,
         },
       },
       {
@@ -46,7 +46,7 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
           maxWorkers: 2,
           testTimeout: 180_000,
-          hookTimeout: 600_000,
+          hookTimeout: 180_000,
         },
       },
       {
@@ -58,7 +58,7 @@ export default defineConfig({
           // It measures, and Wine needs the processors: after all others.
           sequence: { groupOrder: 2 },
           testTimeout: 240_000,
-          hookTimeout: 600_000,
+          hookTimeout: 180_000,
         },
       },
     ],
@@ -71,6 +71,10 @@ export default defineConfig({
     maxWorkers: 4,
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    // What ends after all tests: the engines.
+    teardownTimeout: 120_000,
+    // A second, which is what a poll has otherwise, is nothing on a busy machine.
+    expect: { poll: { interval: 20, timeout: 30_000 } },
     coverage: {
       provider: 'v8',
       include: ['packages/core/src/**/*.ts'],

@@ -7,6 +7,7 @@ import { Person } from '@gpg-bridge/test-support/cli';
 import { Container, type ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
 import { lock } from '@gpg-bridge/test-support/lock';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { tempDir } from '@gpg-bridge/test-support/temp';
@@ -33,7 +34,7 @@ requireSystem('docker', 'compose')('a compose project', () => {
 
   beforeAll(async () => {
     engine = await sharedEngine('docker');
-  });
+  }, SETUP_MS);
 
   /** A project with the documented lines, and what the test's engine needs in a second file. */
   async function project(): Promise<{ directory: string; compose: (...words: string[]) => Promise<string> }> {
@@ -95,9 +96,10 @@ requireSystem('docker')('a dev container', () => {
     const tools = join(root, 'tools/devcontainers');
     await runOk('npm', ['ci', '--prefix', tools, '--ignore-scripts', '--no-audit', '--no-fund'], {
       cwd: root,
+      limitMs: 300_000,
     });
     await unlock();
-  });
+  }, SETUP_MS);
 
   it('gets its bridge by its folder, or by the label in its lines', async () => {
     const folder = await tempDir();

@@ -10,6 +10,7 @@ import type {
 import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
 import { imageTar } from '@gpg-bridge/test-support/engine/images';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 
@@ -33,7 +34,7 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
 
     beforeAll(async () => {
       engine = await sharedEngine(kind);
-    });
+    }, SETUP_MS);
 
     /** A person whose programs find this engine, and none of the other kind. */
     async function personAt(): Promise<Person> {

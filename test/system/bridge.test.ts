@@ -8,6 +8,7 @@ import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers
 import type { ImageName } from '@gpg-bridge/test-support/engine/images';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
 import { LARGE_KEYRING_KEYS, largeKeyring } from '@gpg-bridge/test-support/large-keyring';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -17,7 +18,7 @@ requireSystem('docker')('gpg-bridge with a Docker container', () => {
 
   beforeAll(async () => {
     docker = await sharedEngine('docker');
-  });
+  }, SETUP_MS);
 
   it.each<[ImageName, string]>([
     ['plain', 'perl'],

@@ -1,6 +1,7 @@
 import { personWithContainer, signInside, type Up } from '@gpg-bridge/test-support/bridged';
 import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 
@@ -10,7 +11,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
 
     beforeAll(async () => {
       engine = await sharedEngine(kind);
-    });
+    }, SETUP_MS);
 
     it('for a user by each of its names', async () => {
       const { person, container, name } = await personWithContainer(engine);

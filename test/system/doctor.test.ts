@@ -3,6 +3,7 @@ import { Person } from '@gpg-bridge/test-support/cli';
 import { Patient } from '@gpg-bridge/test-support/doctor';
 import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { startSystemdUser } from '@gpg-bridge/test-support/systemd-user';
@@ -14,7 +15,7 @@ describe.each(['docker', 'podman'] as const)('gpg-bridge doctor in a container o
 
     beforeAll(async () => {
       engine = await sharedEngine(kind);
-    });
+    }, SETUP_MS);
 
     it('leads from a container that has never seen a bridge to a good signature', async () => {
       const { person, container, name } = await personWithContainer(engine);

@@ -8,6 +8,7 @@ import { makeCertificates } from '@gpg-bridge/test-support/certificates';
 import { Person } from '@gpg-bridge/test-support/cli';
 import type { Container } from '@gpg-bridge/test-support/engine/containers';
 import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { makeTempDir, tempDir } from '@gpg-bridge/test-support/temp';
@@ -29,7 +30,7 @@ requireSystem('docker', 'openssl')('an engine on TCP', () => {
     const { DOCKER_HOST: _local, ...others } = real.env;
     const host = `tcp://127.0.0.1:${real.tlsPort}`;
     tls = { ...others, DOCKER_HOST: host, DOCKER_TLS_VERIFY: '1', DOCKER_CERT_PATH: certificates };
-  });
+  }, SETUP_MS);
 
   afterAll(() => real?.stop());
 

@@ -9,6 +9,7 @@ import type {
 } from '@gpg-bridge/test-support/engine/containers';
 import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -41,7 +42,7 @@ describe.each<EngineKind>(['docker', 'podman'])('%s', (kind) => {
         real = await sharedEngine(kind);
         engine = WAYS[way](real);
         container = await real.startContainer({ image: 'plain' });
-      });
+      }, SETUP_MS);
 
       afterAll(() => container?.remove());
 
@@ -240,7 +241,7 @@ requireSystem('docker')('finding the Docker engine', () => {
   beforeAll(async () => {
     real = await sharedEngine('docker');
     container = await real.startContainer({ image: 'plain' });
-  });
+  }, SETUP_MS);
 
   afterAll(() => container?.remove());
 

@@ -7,6 +7,7 @@ import { Person } from '@gpg-bridge/test-support/cli';
 import type { Container, ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import { NewerEngine, type NewerEngineName } from '@gpg-bridge/test-support/engine/newer-engine';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
@@ -66,7 +67,7 @@ requireSystem(
 
     beforeAll(async () => {
       engine = await NewerEngine.start(name);
-    });
+    }, SETUP_MS);
 
     afterAll(() => engine?.stop());
 

@@ -6,6 +6,7 @@ import { Person } from '@gpg-bridge/test-support/cli';
 import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
 import { interruptCommand, useShell } from '@gpg-bridge/test-support/interactive';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
@@ -64,7 +65,7 @@ describe.each(['docker', 'podman'] as const)('exec and shell in a container of %
 
     beforeAll(async () => {
       engine = await sharedEngine(kind);
-    });
+    }, SETUP_MS);
 
     /** A person without the engine's command. */
     async function withoutCommand() {

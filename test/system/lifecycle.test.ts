@@ -5,7 +5,7 @@ import { Person, processesWith, untilGone } from '@gpg-bridge/test-support/cli';
 import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
-import { PATIENT } from '@gpg-bridge/test-support/patient';
+import { PATIENT, SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { untilEnded } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
@@ -19,7 +19,7 @@ requireSystem('docker')('the life of a bridge to a container', () => {
 
   beforeAll(async () => {
     docker = await sharedEngine('docker');
-  });
+  }, SETUP_MS);
 
   describe.each([
     ['kill', ['kill']],

@@ -1,6 +1,7 @@
 import { personWithContainer, processesInside, type Up } from '@gpg-bridge/test-support/bridged';
 import type { Container, ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { beforeAll, describe, expect, it } from 'vitest';
 
@@ -53,7 +54,7 @@ describe.each(['docker', 'podman'] as const)('with %s', (kind) => {
 
     beforeAll(async () => {
       engine = await sharedEngine(kind);
-    });
+    }, SETUP_MS);
 
     async function personWithBusybox({ user, isReadOnly, args = [], prepare }: Place) {
       const { person, container, name } = await personWithContainer(engine, {

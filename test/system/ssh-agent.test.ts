@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { personWithContainer, type Up } from '@gpg-bridge/test-support/bridged';
 import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
@@ -13,7 +14,7 @@ requireSystem('docker', 'sshd')('the ssh-agent in a container', () => {
 
   beforeAll(async () => {
     docker = await sharedEngine('docker');
-  });
+  }, SETUP_MS);
 
   /** A container as the user dev, with a bridge to an ssh-agent that has these keys. */
   async function bridged(comments: readonly string[], ...options: string[]) {

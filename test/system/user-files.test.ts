@@ -2,6 +2,7 @@ import { personWithContainer, processesInside, signInside } from '@gpg-bridge/te
 import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import type { ImageName } from '@gpg-bridge/test-support/engine/images';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { beforeAll, expect, it } from 'vitest';
@@ -60,7 +61,7 @@ requireSystem('docker')("the user's files in a container", () => {
 
   beforeAll(async () => {
     docker = await sharedEngine('docker');
-  });
+  }, SETUP_MS);
 
   it.each<[string, ImageName, string]>([
     ['2.2', 'git', 'root'],

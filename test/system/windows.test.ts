@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { signInside, type Up } from '@gpg-bridge/test-support/bridged';
 import type { Container, ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { WindowsPerson } from '@gpg-bridge/test-support/windows/person';
 import { NODE_VERSIONS } from '@gpg-bridge/test-support/windows/programs';
@@ -25,7 +26,7 @@ describe.each(NODE_VERSIONS)('Node %s for Windows', (version) => {
       engine = await sharedEngine('docker');
       container = await engine.startContainer({ image: 'git' });
       person = await WindowsPerson.create(version, engine);
-    });
+    }, SETUP_MS);
 
     afterAll(async () => {
       try {
@@ -112,7 +113,7 @@ requireSystem('windows', 'docker')('a Windows host', () => {
     const engine = await sharedEngine('docker');
     container = await engine.startContainer({ image: 'git' });
     person = await WindowsPerson.create(version, engine);
-  });
+  }, SETUP_MS);
 
   afterAll(async () => {
     try {

@@ -4,6 +4,7 @@ import { signInside, type Up } from '@gpg-bridge/test-support/bridged';
 import { PROGRAM } from '@gpg-bridge/test-support/cli';
 import type { Container } from '@gpg-bridge/test-support/engine/containers';
 import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -82,7 +83,7 @@ requireSystem('docker')('the engine', () => {
   let engine: DockerEngine;
   beforeAll(async () => {
     engine = await DockerEngine.start();
-  });
+  }, SETUP_MS);
   afterAll(() => engine?.stop());
   // After the hooks above: the scene goes before the engine that its bridges use.
   const stage = new Stage({

@@ -4,6 +4,7 @@ import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
 import { followPage } from '@gpg-bridge/test-support/guides/follow';
 import { masked } from '@gpg-bridge/test-support/guides/masks';
 import { GuidePage } from '@gpg-bridge/test-support/guides/page';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { Terminal } from '@gpg-bridge/test-support/terminal';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -44,7 +45,7 @@ requireSystem(
   'compose',
 )('a person who follows', () => {
   // The first page would wait for the engine, and for an image that is made the first time.
-  beforeAll(async () => void (await (await sharedEngine('docker')).ensureImage('git')));
+  beforeAll(async () => void (await (await sharedEngine('docker')).ensureImage('git')), SETUP_MS);
 
   it.each(Object.entries(PAGES))('%s sees what it says', async (path, options) => {
     const page = new GuidePage(await readFile(`${root}${path}`, 'utf8'));
@@ -56,7 +57,7 @@ requireSystem(
 });
 
 requireSystem('docker', 'tmux')('the recording in README.md', () => {
-  beforeAll(async () => void (await (await sharedEngine('docker')).ensureImage('git')));
+  beforeAll(async () => void (await (await sharedEngine('docker')).ensureImage('git')), SETUP_MS);
 
   it('shows what happens', async () => {
     const { shell, env, shown } = await makePlace({ containers: { 'my-container': ['--workdir=/work'] } });

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { copyFile, mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { BUILD_LIMIT_MS, runOk } from '../process.ts';
+import { runOk } from '../process.ts';
 
 /**
  * What an image is made of: Debian packages, from scratch (`suite`) or on top of another image (`from`).
@@ -59,6 +59,9 @@ const RECIPES: Record<ImageName, Recipe> = {
 
 /** Documentation and translations are half of a small image and of no use here; dpkg leaves them out. */
 const LEFT_OUT = ['/usr/share/doc/*', '/usr/share/man/*', '/usr/share/locale/*', '/usr/share/info/*'];
+
+/** How long a step of a build may take: less than the hook that waits for it, so that the error names the step. */
+const LIMIT_MS = 540_000;
 
 /** Raised when the way images are made changes, so that cached ones are made anew. */
 const FORMAT = 1;
@@ -127,7 +130,7 @@ async function bootstrap(recipe: Recipe, root: string): Promise<void> {
     recipe.suite!,
     root,
   ];
-  await runOk('mmdebstrap', words, { limitMs: BUILD_LIMIT_MS });
+  await runOk('mmdebstrap', words, { limitMs: LIMIT_MS });
 }
 
 async function unpack(tar: string, root: string): Promise<void> {
@@ -148,7 +151,7 @@ async function installPackages(root: string, packages: readonly string[]): Promi
 
 function inside(root: string, script: string): Promise<string> {
   return runOk('chroot', [root, '/bin/sh', '-c', script], {
-    limitMs: BUILD_LIMIT_MS,
+    limitMs: LIMIT_MS,
     env: {
       ...process.env,
       PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
