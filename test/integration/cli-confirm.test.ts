@@ -98,7 +98,7 @@ describe('--confirm', () => {
       );
     expect(await questions()).toHaveLength(1);
     await person.ok('down', name);
-    await expect.poll(questions, { timeout: 10_000 }).toEqual([]);
+    await expect.poll(questions).toEqual([]);
     expect(await uses()).toMatchObject([{ command: 'PKSIGN', outcome: 'closed' }]);
   });
 

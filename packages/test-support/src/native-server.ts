@@ -14,7 +14,8 @@ const BUILD = fileURLToPath(new URL('../../../scripts/build-native.mjs', import.
 
 /** What this machine lacks to build the native server for an architecture. */
 export function whatNativeNeeds(architecture: Architecture): string | undefined {
-  const missing = execFileSync(process.execPath, [BUILD, '--missing', architecture]).toString().trim();
+  const words = [BUILD, '--missing', architecture];
+  const missing = execFileSync(process.execPath, words, { timeout: 60_000 }).toString().trim();
   return missing ? `the native server needs ${missing.replaceAll('\n', ' and ')}` : undefined;
 }
 

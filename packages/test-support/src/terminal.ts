@@ -7,7 +7,7 @@ import { run, runOk } from './process.ts';
 import { writeScript } from './script.ts';
 import { tempDir } from './temp.ts';
 
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 60_000;
 const LOOK_MS = 30;
 
 /** The size of a terminal, in characters. */

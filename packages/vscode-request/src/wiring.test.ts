@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { FakeVsCode, fakeContext } from '@gpg-bridge/test-support/fake-vscode';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { makeOpenPgpKey } from '@gpg-bridge/test-support/openpgp-keys';
+import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { runOk } from '@gpg-bridge/test-support/process';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
 import { tempDir } from '@gpg-bridge/test-support/temp';
@@ -151,8 +152,9 @@ describe('both extensions together', () => {
     await window.allow();
     await window.waitForStatus('ready');
     await window.sign();
-    await vi.waitFor(() =>
-      expect(window.fake.logged.join('\n')).toMatch(/info PKSIGN, key [0-9A-F]{40}, ok/),
+    await vi.waitFor(
+      () => expect(window.fake.logged.join('\n')).toMatch(/info PKSIGN, key [0-9A-F]{40}, ok/),
+      PATIENT,
     );
     expect(window.fake.logged.join('\n')).not.toMatch(/sig-val|BEGIN PGP|hello/);
     expect(window.fake.logged.slice(0, 2)).toEqual([
@@ -276,7 +278,10 @@ describe('both extensions together', () => {
     await window.run('openMenu');
     expect(opened).toEqual(['gpgBridgeAgent.gpgBinDir']);
     window.fake.changeSetting('gpgBridgeAgent.gpgBinDir', good);
-    await vi.waitFor(() => expect(window.fake.statusItems[0]?.tooltip).toContain('you have not confirmed'));
+    await vi.waitFor(
+      () => expect(window.fake.statusItems[0]?.tooltip).toContain('you have not confirmed'),
+      PATIENT,
+    );
     window.fake.onPick = (items) => items.find(({ label }) => label.includes('Confirm…'));
     await window.run('openMenu');
     await window.waitForStatus('ready');
@@ -524,7 +529,10 @@ describe('both extensions together', () => {
     await choose('Stop in this remote');
     expect(window.fake.picks.at(-1)?.items[0]?.label).not.toContain('Stop');
     await window.waitForStatus('off');
-    await vi.waitFor(async () => expect(existsSync(await window.remote.socket('agent-socket'))).toBe(false));
+    await vi.waitFor(
+      async () => expect(existsSync(await window.remote.socket('agent-socket'))).toBe(false),
+      PATIENT,
+    );
     await choose('Start');
     await window.waitForStatus('ready');
     await choose('What is allowed', 'SSH: build1', 'Never allow');
@@ -589,10 +597,12 @@ describe('both extensions together', () => {
     window.open();
     await window.allow();
     await window.sign();
-    await vi.waitFor(() =>
-      expect(window.fake.texts.at(-1)).toMatch(
-        /^GPG Bridge: "SSH: build1": a signature, done in .*, key of Robin <robin@example.org>$/,
-      ),
+    await vi.waitFor(
+      () =>
+        expect(window.fake.texts.at(-1)).toMatch(
+          /^GPG Bridge: "SSH: build1": a signature, done in .*, key of Robin <robin@example.org>$/,
+        ),
+      PATIENT,
     );
   });
 
@@ -600,7 +610,7 @@ describe('both extensions together', () => {
     const window = (await Fixture.create()).open();
     await window.allow();
     await window.waitForStatus('ready');
-    await vi.waitFor(() => expect(window.fake.texts).toContain('GPG Bridge: 1 key added.'));
+    await vi.waitFor(() => expect(window.fake.texts).toContain('GPG Bridge: 1 key added.'), PATIENT);
     const former = { ...process.env };
     Object.assign(process.env, window.remote.env);
     onTestFinished(() => {
@@ -620,9 +630,7 @@ describe('both extensions together', () => {
     expect(title).toBe('Signing works in this remote');
     expect(window.fake.contextKeys.get('gpgBridge.step.signed')).toBe(true);
     // Set for a moment, and again when a tab is opened: it may be the walkthrough's.
-    await vi.waitFor(() => expect(window.fake.contextKeys.get('gpgBridge.step.signed')).toBe(false), {
-      timeout: 5_000,
-    });
+    await vi.waitFor(() => expect(window.fake.contextKeys.get('gpgBridge.step.signed')).toBe(false), PATIENT);
     window.fake.openTab();
     for (const step of ['remote', 'allowed', 'signed'])
       expect(window.fake.contextKeys.get(`gpgBridge.step.${step}`), step).toBe(true);
@@ -755,8 +763,9 @@ describe('key sync', () => {
     await window.waitForStatus('ready');
     window.fake.onMessage = ({ buttons }) => buttons[0];
     await sync(window, 'Choose', 'Kim');
-    await vi.waitFor(() =>
-      expect(window.fake.settings.get('gpgBridgeRequest.autoSyncPublicKeys')).toEqual([friend]),
+    await vi.waitFor(
+      () => expect(window.fake.settings.get('gpgBridgeRequest.autoSyncPublicKeys')).toEqual([friend]),
+      PATIENT,
     );
   });
 
@@ -779,7 +788,10 @@ describe('key sync', () => {
     expect(window.fake.statusItems[0]?.tooltip).toContain('gpg knows no public key "nobody@example.com"');
     // A setting acts when it is changed, and a wrong value is said.
     window.fake.changeSetting('gpgBridgeRequest.autoSyncPublicKeys', 'pears');
-    await vi.waitFor(() => expect(window.fake.texts.at(-1)).toContain('autoSyncPublicKeys is "pears"'));
+    await vi.waitFor(
+      () => expect(window.fake.texts.at(-1)).toContain('autoSyncPublicKeys is "pears"'),
+      PATIENT,
+    );
     window.fake.changeSetting('gpgBridgeRequest.autoSyncPublicKeys', 'pairs');
     await window.waitForStatus('ready');
     expect(window.fake.texts).toContain('GPG Bridge: 1 key added.');
@@ -833,9 +845,10 @@ describe('two windows of one remote', () => {
   it('have one truth: allowed in one is allowed in both, and so is what was used', async () => {
     const [first, second] = await twoWindows();
     await second.run('allow');
-    await vi.waitFor(() => expect([first.status, second.status].sort()).toEqual(['ready', 'shared']), {
-      timeout: 10_000,
-    });
+    await vi.waitFor(
+      () => expect([first.status, second.status].sort()).toEqual(['ready', 'shared']),
+      PATIENT,
+    );
     expect((await first.sign()).status).toBe(0);
     for (const window of [first, second]) {
       await vi.waitFor(async () => {
@@ -846,7 +859,7 @@ describe('two windows of one remote', () => {
           label: expect.stringContaining('a signature, done'),
           detail: 'Robin <robin@example.org>',
         });
-      });
+      }, PATIENT);
     }
   });
 
@@ -868,11 +881,15 @@ describe('two windows of one remote', () => {
     await second.run('stop');
     await first.waitForStatus('off');
     await second.waitForStatus('off');
-    await vi.waitFor(async () => expect(existsSync(await first.remote.socket('agent-socket'))).toBe(false));
+    await vi.waitFor(
+      async () => expect(existsSync(await first.remote.socket('agent-socket'))).toBe(false),
+      PATIENT,
+    );
     await first.run('start');
-    await vi.waitFor(() => expect([first.status, second.status].sort()).toEqual(['ready', 'shared']), {
-      timeout: 10_000,
-    });
+    await vi.waitFor(
+      () => expect([first.status, second.status].sort()).toEqual(['ready', 'shared']),
+      PATIENT,
+    );
     await second.fake.api.commands.executeCommand('gpg-bridge-agent.stop');
     await first.waitForStatus('off');
     await second.waitForStatus('off');
@@ -920,10 +937,12 @@ describe('two windows of one remote', () => {
     const signing = first.sign();
     await first.waitForStatus('waiting for you');
     await second.waitForStatus('waiting for you');
-    await vi.waitFor(() =>
-      expect(second.fake.progress).toContain(
-        'Waiting for your PIN or touch: a signature with the key of Robin <robin@example.org> in this remote',
-      ),
+    await vi.waitFor(
+      () =>
+        expect(second.fake.progress).toContain(
+          'Waiting for your PIN or touch: a signature with the key of Robin <robin@example.org> in this remote',
+        ),
+      PATIENT,
     );
     resolve();
     expect((await signing).status).toBe(0);

@@ -106,7 +106,8 @@ async function run({ seed, seconds, work, tools }) {
   for (const directory of [home, target, state]) mkdirSync(directory, { mode: 0o700 });
   const { SSH_AUTH_SOCK: _agent, ...inherited } = process.env;
   const env = { ...inherited, HOME: home, GNUPGHOME: home, GPG_BRIDGE_STATE_DIR: state };
-  const bridge = (...words) => execFileSync(process.execPath, [PROGRAM, ...words], { env, stdio: 'pipe' });
+  const bridge = (...words) =>
+    execFileSync(process.execPath, [PROGRAM, ...words], { env, stdio: 'pipe', timeout: 60_000 });
   let inputs = 0;
   try {
     bridge('up', `local:${target}`, '--no-ssh');

@@ -40,6 +40,7 @@ function nativeProgram() {
   const directory = mkdtempSync(join(tmpdir(), 'gbf-'));
   execFileSync(process.execPath, [BUILD_NATIVE, '--out', directory, '--sanitize', ARCHITECTURE], {
     stdio: 'ignore',
+    timeout: 60_000,
   });
   native = readFileSync(join(directory, `native-${ARCHITECTURE}`));
   rmSync(directory, { recursive: true });
@@ -49,7 +50,8 @@ function nativeProgram() {
 /** Whether this machine can build it; where nothing may be left out, it has to. */
 function hasNative() {
   if (process.env.CI === 'true') return true;
-  return execFileSync(process.execPath, [BUILD_NATIVE, '--missing', ARCHITECTURE]).toString().trim() === '';
+  const words = [BUILD_NATIVE, '--missing', ARCHITECTURE];
+  return execFileSync(process.execPath, words, { timeout: 60_000 }).toString().trim() === '';
 }
 
 /** One server of a runtime, and how its frames are read. */

@@ -29,7 +29,7 @@ describe('a plain file', () => {
 
   it('is no named pipe, which would be waited for', async () => {
     const path = join(await tempDir(), 'pipe');
-    execFileSync('mkfifo', [path]);
+    execFileSync('mkfifo', [path], { timeout: 60_000 });
     expect(() => readPlainFile(path)).toThrow('is a named pipe');
   });
 });

@@ -162,7 +162,7 @@ describe('reading', () => {
   test('says what else is there, and never waits for a FIFO', async () => {
     const dir = await tempDir();
     await mkdir(join(dir, 'd'));
-    execFileSync('mkfifo', [join(dir, 'fifo')]);
+    execFileSync('mkfifo', [join(dir, 'fifo')], { timeout: 60_000 });
     expect(await nodeFileSystem.read(join(dir, 'd'), 4)).toBe('other');
     expect(await nodeFileSystem.read(join(dir, 'fifo'), 4)).toBe('other');
     await expect(nodeFileSystem.read(join(dir, 'nothing'), 4)).rejects.toMatchObject({ code: 'ENOENT' });
