@@ -5,6 +5,7 @@ import { type ClusterUser, KubernetesCluster } from '@gpg-bridge/test-support/ku
 import { ClusterNetwork } from '@gpg-bridge/test-support/kubernetes/network';
 import { makeOpenPgpKey } from '@gpg-bridge/test-support/openpgp-keys';
 import { runOk } from '@gpg-bridge/test-support/process';
+import { SETUP_MS } from '@gpg-bridge/test-support/patient';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { makeTempDir, removeDir, tempDir } from '@gpg-bridge/test-support/temp';
@@ -71,7 +72,7 @@ requireSystem('kubernetes')('a real cluster', () => {
     directory = await makeTempDir();
     network = await ClusterNetwork.create(directory);
     await cluster('staging');
-  });
+  }, SETUP_MS);
 
   afterAll(async () => {
     try {
