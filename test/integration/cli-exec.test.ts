@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { delimiter } from 'node:path';
 import { Person, PROGRAM } from '@gpg-bridge/test-support/cli';
 import { interruptCommand, useShell } from '@gpg-bridge/test-support/interactive';
@@ -8,7 +10,7 @@ import { writeScript } from '@gpg-bridge/test-support/script';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { Terminal } from '@gpg-bridge/test-support/terminal';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { shellQuote } from '../../packages/cli/src/targets/shell-quote.ts';
 
 /** The options that tell git in a target who signs, and with what. */
@@ -98,6 +100,19 @@ describe('gpg-bridge exec', () => {
     expect(await runOk('sh', ['-c', exec], { env })).toContain('BEGIN PGP SIGNATURE');
     expect(await runOk('sh', ['-c', line(/gpg-bridge down .*/)], { env })).toContain('is down');
     expect(await person.json('status')).toEqual([]);
+  });
+
+  it('takes an empty SSH_AUTH_SOCK for none, and one that looks like a port for a path', async () => {
+    const person = await Person.create({ key: false });
+    const name = `local:${(await person.localHome()).dir}`;
+    await person.ok('up', name);
+    const server = createServer().listen(0, '127.0.0.1');
+    onTestFinished(() => void server.close());
+    await once(server, 'listening');
+    for (const SSH_AUTH_SOCK of ['', `${(server.address() as AddressInfo).port}`]) {
+      const done = await person.run(['exec', name, 'true'], { env: { SSH_AUTH_SOCK } });
+      expect(done, SSH_AUTH_SOCK).toMatchObject({ status: 0, stderr: '' });
+    }
   });
 
   it('gives what --home needs to the command', async () => {

@@ -23,7 +23,7 @@ async function couldHaveSsh(running: DaemonStatus, { sshAuthSock }: BridgeOption
 /** Whether anybody listens at a socket. */
 export function isListening(path: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(path, () => settle(true));
+    const socket = connect({ path }, () => settle(true)); // a bare number would be a TCP port
     socket.on('error', () => settle(false));
     const settle = (listens: boolean) => {
       socket.destroy();

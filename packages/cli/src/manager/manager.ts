@@ -43,7 +43,7 @@ export class Manager implements SocketBridgeManager {
     const { now: _now, keep, ignoresDeadAgent, ...said } = options;
     checkOptions(said);
     const { SSH_AUTH_SOCK: agent, ...env } = process.env;
-    const isLeftOut = agent === undefined || (ignoresDeadAgent && !(await isListening(agent)));
+    const isLeftOut = !agent || (ignoresDeadAgent && !(await isListening(agent)));
     const given = withDeadline(withHostAgents(said, isLeftOut ? env : process.env));
     const confirmed = keep ? undefined : await confirmBridge(this.#running, spec, given);
     if (confirmed) return workingInfo(confirmed);
