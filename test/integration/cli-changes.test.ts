@@ -231,3 +231,51 @@ it('down ends what has taken a bridge’s place, while that is still going', asy
   expect(await scene.status()).toEqual([]);
   expect(existsSync(scene.path)).toBe(false);
 });
+
+describe('down while a change is under way', () => {
+  it('has it come to nothing when the old bridge has left its sockets, and the new one starts', async () => {
+    const scene = await Scene.create();
+    await scene.up();
+    await scene.closeGate();
+    const change = scene.change();
+    await scene.entering();
+    expect(await scene.down()).toContain('is down');
+    expect(await change.exited).toBe(1);
+    expect(change.stderr).toMatch(NO_CHANGE);
+    expect(await scene.status()).toEqual([]);
+    expect(existsSync(scene.path)).toBe(false);
+  });
+
+  it('has it come to nothing before the old bridge was asked', async () => {
+    const scene = await Scene.create();
+    const { pid } = await scene.up();
+    const [server] = await childrenOf(pid);
+    await stopProcess(server!); // so that it takes long to find out what works of its bridge
+    const change = scene.change();
+    const locked = async () => (await scene.person.files()).some((name) => name.endsWith('.lock'));
+    await expect.poll(locked, PATIENT).toBe(true);
+    await stopProcess(change.child.pid!);
+    const down = scene.down();
+    await scene.person.settled();
+    change.child.kill('SIGCONT');
+    expect(await down).toContain('is down');
+    expect(await change.exited).toBe(1);
+    expect(change.stderr).toMatch(NO_CHANGE);
+    expect(await scene.status()).toEqual([]);
+  });
+
+  it('has it come to nothing with --force and with --all, too', async () => {
+    const scene = await Scene.create();
+    for (const words of [['--exec', scene.enter, '--force'], ['--all']]) {
+      await scene.up();
+      await scene.closeGate();
+      const change = scene.change();
+      await scene.entering();
+      await scene.person.ok('down', ...words);
+      expect(await change.exited).toBe(1);
+      expect(change.stderr).toMatch(NO_CHANGE);
+      expect(await scene.status()).toEqual([]);
+      await rm(join(scene.target.dir, 'closed'));
+    }
+  });
+});

@@ -36,10 +36,10 @@ export async function retirePredecessor(
   if (status?.stopped) throw stoppedMeanwhile(status.target);
 }
 
-/** The error for a change of a bridge that somebody ended before it was made. */
-export function stoppedMeanwhile(target: string): BridgeError {
+/** The error for a change of a bridge, or its start, when somebody ended it before that was made. */
+export function stoppedMeanwhile(target: string, what: 'changed' | 'started' = 'changed'): BridgeError {
   return new BridgeError('BRIDGE_NOT_RUNNING', {
-    what: `the bridge to ${target} was not changed`,
+    what: `the bridge to ${target} was not ${what}`,
     why: 'it was told to end meanwhile',
     fix: 'Run `gpg-bridge up` again if you want it back.',
   });

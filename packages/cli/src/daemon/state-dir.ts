@@ -17,6 +17,7 @@ const OWN_NAME =
   /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock|uses)(?:\.(?:[x1]|new))?|paused(?:\.new)?|auto(?:-rules|-waiting)?\.(?:json|lock|log)(?:\.(?:[x1]|new))?|\.[0-9a-z]{1,9})$/;
 /** Other programs may have sockets in the same directory: only these are connected to. */
 const CONTROL_NAME = /^[0-9a-f]{16}\.sock$/;
+const LOCK_NAME = /^[0-9a-f]{16}\.lock$/;
 /** In a directory with this bit nobody removes or renames another's files. */
 const STICKY = 0o1000;
 /** Bytes of a socket's path on macOS, which has the fewest; the longest name here is `HASH.lock.x`. */
@@ -127,11 +128,21 @@ export function filesBeside(pidFile: string): BridgeFiles {
   return filesAt(resolve(pidFile).replace(/\.pid$/, ''));
 }
 
-/** The control sockets of all bridges in a directory, of dead ones too; no links, which would lead elsewhere. */
+/** The control sockets of all bridges in a directory, of dead ones too. */
 export function controlSockets(directory: string): string[] {
+  return socketsNamed(CONTROL_NAME, directory);
+}
+
+/** The locks of all bridges that are being started or changed. */
+export function bridgeLocks(directory: string): string[] {
+  return socketsNamed(LOCK_NAME, directory);
+}
+
+/** The sockets in a directory that have such a name; no links, which would lead elsewhere. */
+function socketsNamed(pattern: RegExp, directory: string): string[] {
   try {
     return readdirSync(directory, { withFileTypes: true })
-      .filter((entry) => CONTROL_NAME.test(entry.name) && !entry.isSymbolicLink())
+      .filter((entry) => pattern.test(entry.name) && !entry.isSymbolicLink())
       .map(({ name }) => join(directory, name));
   } catch {
     return []; // no directory, no bridges

@@ -1,7 +1,6 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { SOCKET_TYPES } from '@gpg-bridge/core/socket-type';
 import { type BridgeOptions, checkOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
-import { type Claim, claim, untilReleased } from '../daemon/claim.ts';
 import { askDaemon, type CheckRequest, type DaemonStatus } from '../daemon/control.ts';
 import { type Predecessor, stoppedMeanwhile } from '../daemon/handover.ts';
 import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
@@ -9,6 +8,7 @@ import type { BridgeFiles } from '../daemon/state-dir.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { infoOf, workingInfo } from './bridge-info.ts';
+import { type BridgeLock, lockBridge } from './change-lock.ts';
 import { isUp, isUsable } from './is-usable.ts';
 import type { RunningBridges } from './running-bridges.ts';
 import { spawnDaemon } from './spawn-daemon.ts';
@@ -69,7 +69,7 @@ export class BridgeStarter {
     const reused = running && (await serves(running)) && (await this.#reuse(target, running, given));
     if (reused) return reused;
     ensureStateDirectory(this.#running.directory);
-    const lock = await untilClaimed(files.lock);
+    const lock = await lockBridge(files.lock);
     try {
       // Somebody else may have started it while we waited.
       running = await this.#running.findFollowing(target);
@@ -79,12 +79,14 @@ export class BridgeStarter {
         running = await this.#running.findFollowing(target);
       }
       if (running && running.state !== 'ending') {
-        return await this.#replace(target, running, mergedOptions(running.options, given), now);
+        return await this.#replace(target, running, mergedOptions(running.options, given), now, lock);
       }
       if (running) await stopDaemon(this.#running.files(running.key));
       this.#progress(`connecting to ${target.name}`);
       removeLeftovers(files);
-      return infoOf(await this.#spawn(target, files, given), 'new');
+      return infoOf(await this.#spawn(target, files, given, lock), 'new');
+    } catch (error) {
+      throw lock.stopped.aborted ? stoppedMeanwhile(target.name, running ? 'changed' : 'started') : error;
     } finally {
       lock.release();
     }
@@ -94,11 +96,14 @@ export class BridgeStarter {
     target: Target,
     files: BridgeFiles,
     options: BridgeOptions,
+    { stopped }: BridgeLock,
     predecessor?: Predecessor,
   ): Promise<DaemonStatus> {
+    const signal = this.#signal ? AbortSignal.any([this.#signal, stopped]) : stopped;
+    signal.throwIfAborted();
     return spawnDaemon(target, files, options, {
       program: this.#program,
-      signal: this.#signal,
+      signal,
       verbose: this.#verbose,
       predecessor,
     });
@@ -134,6 +139,7 @@ export class BridgeStarter {
     running: DaemonStatus,
     options: BridgeOptions,
     now: boolean,
+    lock: BridgeLock,
   ): Promise<BridgeInfo> {
     checkOptions(options, running.options);
     const changes = optionChanges(running.options, options);
@@ -158,7 +164,7 @@ export class BridgeStarter {
       const control = isThere ? {} : { control: files.control };
       const predecessor = isLeft ? undefined : { sockets, keeps, now, ...control };
       if (isLeft) await stopDaemon(files);
-      const started = await this.#spawn(target, itsFiles, options, predecessor);
+      const started = await this.#spawn(target, itsFiles, options, lock, predecessor);
       // With the same options it may have been replaced because of an agent that it did not have.
       const hasFound = changes.length === 0 && running.missing.includes('ssh-agent');
       const mended = hasFound ? ["the host's ssh-agent was missing, and is bridged now"] : [];
@@ -214,14 +220,5 @@ async function untilReady(control: string, target: Target): Promise<DaemonStatus
       fix: 'Start the target again: the bridge attaches to it by itself. See `gpg-bridge status`.',
       cause: error,
     });
-  }
-}
-
-/** Waits until no other process is starting this bridge, and keeps others from it until released. */
-async function untilClaimed(path: string): Promise<Claim> {
-  for (;;) {
-    const held = await claim(path);
-    if (held) return held;
-    await untilReleased(path);
   }
 }

@@ -11,6 +11,7 @@ import { matchesTarget } from '../daemon/match-target.ts';
 import {
   type BridgeFiles,
   bridgeFiles,
+  bridgeLocks,
   checkStateDirectory,
   controlSockets,
   filesBeside,
@@ -39,9 +40,11 @@ export class RunningBridges {
     return bridgeFiles(this.directory, key);
   }
 
-  /** The files of every bridge that has a control socket, whether its daemon answers or not. */
+  /** The files of every bridge that has a control socket, whether its daemon answers or not, or is being started. */
   allFiles(): BridgeFiles[] {
-    return controlSockets(this.directory).map((control) => filesOf(control));
+    const { directory } = this;
+    const stems = [...controlSockets(directory), ...bridgeLocks(directory)].map(stemOf);
+    return [...new Set(stems)].map((stem) => filesBeside(`${stem}.pid`));
   }
 
   /** Tells every daemon something that it need not answer; one that does not is none. */
@@ -185,7 +188,12 @@ export class RunningBridges {
 
 /** The files that go with a control socket. */
 function filesOf(control: string): BridgeFiles {
-  return filesBeside(control.replace(/\.sock$/, '.pid'));
+  return filesBeside(`${stemOf(control)}.pid`);
+}
+
+/** What the names of a bridge's files have in common. */
+function stemOf(path: string): string {
+  return path.replace(/\.[a-z]+$/, '');
 }
 
 function inOrder(statuses: DaemonStatus[]): DaemonStatus[] {

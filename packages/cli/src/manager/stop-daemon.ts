@@ -1,8 +1,9 @@
 import { existsSync, rmSync } from 'node:fs';
-import { removeIfDead, untilReleased } from '../daemon/claim.ts';
+import { removeIfDead } from '../daemon/claim.ts';
 import { askDaemon } from '../daemon/control.ts';
 import { takeDeadBridges } from '../daemon/dead-bridges.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
+import { stopChange } from './change-lock.ts';
 
 /** What became of a bridge: it was ended, it had been killed and what it left was cleared, or there was none. */
 export type StopResult = 'ended' | 'cleared' | 'none';
@@ -13,15 +14,17 @@ const STOP_TIMEOUT_MS = 15_000;
 const CHANGE_TIMEOUT_MS = 10_000;
 
 /**
- * Ends a bridge for a person. Where another process is starting or changing it just now, nobody may answer for a moment,
- * or one that has a successor already: then that process is waited for, and what comes of it is ended, too.
+ * Ends a bridge for a person. Where another process is starting or changing it just now, that one is told to give up and
+ * waited for, and what has come of it all the same is ended, too.
  */
 export async function endBridge(files: BridgeFiles): Promise<StopResult> {
-  const status = await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS);
-  if (status && !status.succeeded) return 'ended';
-  const result = status ? 'ended' : await clearLeft(files);
-  if (existsSync(files.lock)) await within(CHANGE_TIMEOUT_MS, untilReleased(files.lock));
-  return (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) ? 'ended' : result;
+  return endChange(files, await stopDaemon(files));
+}
+
+async function endChange(files: BridgeFiles, before: StopResult): Promise<StopResult> {
+  if (existsSync(files.lock)) await within(CHANGE_TIMEOUT_MS, stopChange(files.lock));
+  // One that has a successor already, or had none when it was looked for, is not the last one.
+  return (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) ? 'ended' : before;
 }
 
 /** Asks a daemon to end and waits for it; if nobody answers, what it may have left is cleared. */
@@ -51,13 +54,13 @@ async function within(timeoutMs: number, something: Promise<void>): Promise<void
 /** The same, but one that does not answer is killed if its process is proven to be this bridge's. */
 export async function forceDaemon(files: BridgeFiles): Promise<StopResult> {
   try {
-    return await stopDaemon(files);
+    return await endBridge(files);
   } catch (error) {
     const { killDaemon } = await import('../daemon/daemon-process.ts');
     if (!(await killDaemon(files))) throw error;
     await removeIfDead(files.control);
     removeLeftovers(files);
-    return 'ended';
+    return endChange(files, 'ended');
   }
 }
 
