@@ -40,7 +40,8 @@ const AGENT_NAMES = ['S.gpg-agent', 'S.gpg-agent.extra'];
 
 /** A socket bound this short a time ago may belong to a program that has yet to call listen(). */
 const FRESH_SECONDS = 1;
-const FRESH_RETRY_MS = 50;
+/** Before the next look; a target may say that something else is there each time. */
+const RETRY_MS = 50;
 
 /** What a failed connect() says about the socket; after any other error nobody answered. */
 const CONNECT_ERRORS: Partial<Record<string, (identity: SocketIdentity) => PathFinding>> = {
@@ -68,10 +69,14 @@ export async function inspectPath(
     }
     const finding = await inspectListener(operations, facts.identity, options);
     // A bridge that has just lost its host removes its socket, and then answers the clients it still had.
-    if (finding.found === 'forward' && !(await isStillThere(operations, options.path, facts))) continue;
-    const isFresh = facts.ageSeconds >= 0 && facts.ageSeconds <= FRESH_SECONDS;
-    if (finding.found !== 'dead' || !isFresh) return finding;
-    await delay(FRESH_RETRY_MS);
+    if (finding.found === 'forward') {
+      if (await isStillThere(operations, options.path, facts))
+        return withBridge(operations, finding, options);
+    } else {
+      const isFresh = facts.ageSeconds >= 0 && facts.ageSeconds <= FRESH_SECONDS;
+      if (finding.found !== 'dead' || !isFresh) return finding;
+    }
+    await delay(RETRY_MS);
   }
 }
 
@@ -127,8 +132,16 @@ async function inspectListener(
   if (listener.answers === 'unrestricted' && (await isAgentHere(operations, identity, owners, listener))) {
     return { found: 'own-agent', identity, owners, pid: listener.pid };
   }
-  const bridge = await bridgeBehind(operations, identity, options.holderOf);
-  const forward = { found: 'forward', identity, owners, isAgent: listener.answers !== 'nonsense' } as const;
+  return { found: 'forward', identity, owners, isAgent: listener.answers !== 'nonsense' };
+}
+
+/** A forward with the bridge whose it is, if that is known. */
+async function withBridge(
+  operations: TargetOperations,
+  forward: Extract<PathFinding, { found: 'forward' }>,
+  { holderOf }: InspectOptions,
+): Promise<PathFinding> {
+  const bridge = await bridgeBehind(operations, forward.identity, holderOf);
   return bridge === undefined ? forward : { ...forward, bridge };
 }
 

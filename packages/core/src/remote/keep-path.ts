@@ -117,7 +117,7 @@ class PathKeeper implements KeptPath {
 
   start(looked: PathLook | undefined): Promise<void> {
     const { takeover = false, succeeds } = this.options;
-    return this.#claim(takeover, this.#log, { succeeds, looked });
+    return this.#claim(takeover, this.#log, { succeeds, looked, holderOf: this.options.holderOf });
   }
 
   async whyElsewhere(): Promise<string | undefined> {
@@ -143,7 +143,7 @@ class PathKeeper implements KeptPath {
       this.#lastProblem = '';
       return;
     }
-    const claimed = this.#claim(takeover, log);
+    const claimed = this.#claim(takeover, log, { holderOf: this.options.holderOf });
     this.#claimingAgain = claimed.catch(() => {}).finally(() => this.#claimed());
     try {
       await claimed;
@@ -175,9 +175,13 @@ class PathKeeper implements KeptPath {
   #claim(
     takeover: boolean,
     log: LogCallback,
-    { succeeds, looked }: Pick<KeepOptions, 'succeeds'> & { looked?: PathLook | undefined } = {},
+    {
+      succeeds,
+      looked,
+      holderOf,
+    }: Pick<KeepOptions, 'succeeds' | 'holderOf'> & { looked?: PathLook | undefined } = {},
   ): Promise<void> {
-    const { path, type, hostSockets, holderOf, backlog, probeTimeoutMs } = this.options;
+    const { path, type, hostSockets, backlog, probeTimeoutMs } = this.options;
     const claim: ClaimOptions = {
       path,
       type,
@@ -224,7 +228,8 @@ class PathKeeper implements KeptPath {
         this.#lastProblem = '';
         return;
       }
-      // Another forward was put there on purpose; two bridges that both insist would never end.
+      // Another forward was put there on purpose; two bridges that both insist would never end. Whose it is can be asked
+      // when a person wants to know: a target may have this happen without end, and all other bridges would be busy.
       await this.#claim(false, this.#log);
       this.#lastProblem = '';
       this.#log(`something replaced or removed the socket ${path}: took its place back`, 'warn');

@@ -139,6 +139,28 @@ describe('our socket, replaced while we run', () => {
     expect(await greetingAt(path)).toBe(GREETING);
   });
 
+  test('by forwards again and again: whose they are is asked when somebody wants to know, not each time', async () => {
+    const path = join(await tempDir(), 'S.gpg-agent');
+    const book = new LogBook();
+    let asked = 0;
+    const holderOf = async () => {
+      asked++;
+      return 'the bridge to elsewhere';
+    };
+    const listener = await listen(path, { log: book.log, holderOf });
+    for (let count = 1; count <= 3; count++) {
+      const forward = await listen(path, { takeover: true });
+      await book.said(/listens there/, count);
+      await forward.close();
+      await book.said(/took its place back/, count);
+    }
+    expect(asked).toBe(0);
+    await listen(path, { takeover: true });
+    await book.said(/listens there/, 4);
+    expect(await listener.whyElsewhere()).toContain('the bridge to elsewhere listens there');
+    expect(asked).toBe(1);
+  });
+
   test('with its whole directory: made again', async () => {
     const path = join(await tempDir(), 'h', 'S.gpg-agent');
     const book = new LogBook();
