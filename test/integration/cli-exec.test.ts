@@ -1,12 +1,14 @@
 import { once } from 'node:events';
+import { rm } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
-import { delimiter } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { Person, PROGRAM } from '@gpg-bridge/test-support/cli';
 import { interruptCommand, useShell } from '@gpg-bridge/test-support/interactive';
 import { StandInKubectl } from '@gpg-bridge/test-support/kubectl';
 import { runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
+import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { Terminal } from '@gpg-bridge/test-support/terminal';
@@ -113,6 +115,26 @@ describe('gpg-bridge exec', () => {
       const done = await person.run(['exec', name, 'true'], { env: { SSH_AUTH_SOCK } });
       expect(done, SSH_AUTH_SOCK).toMatchObject({ status: 0, stderr: '' });
     }
+  });
+
+  it('says of a bridge that works in part what does not work, whether anything was mended or not', async () => {
+    const person = await Person.create({ key: false });
+    const agent = await startSshAgent();
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    const { dir } = await person.localHome();
+    const name = `local:${dir}`;
+    await person.ok('up', name);
+    await rm(agent.socketPath);
+    const inPart = `gpg-bridge: the bridge to ${name} works in part; `;
+    const problem = `${dir}/agent.sock: the host's ssh-agent is unavailable`;
+    const done = await person.run(['exec', name, 'true']);
+    expect(done).toMatchObject({ status: 0, stderr: expect.stringContaining(`${inPart}${problem}`) });
+    const holder = await SocketHolder.start(join(dir, 'S.gpg-agent'), 'garbage');
+    const mended = await person.run(['exec', name, '--takeover', '--', 'true']);
+    expect(mended.stderr).toContain(inPart);
+    expect(mended.stderr).toContain(`S.gpg-agent was gone or replaced, and is back; ${problem}`);
+    expect(mended.stderr.match(/\n/g)).toHaveLength(1);
+    await holder.end();
   });
 
   it('gives what --home needs to the command', async () => {

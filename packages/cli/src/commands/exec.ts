@@ -30,7 +30,7 @@ export async function runThere(
   const wanted = { ...options, now: flags.now === true, ignoresDeadAgent: true };
   const info = await ensureBridge(spec, wanted, flags.verbose === true);
   if (typeof info === 'number') return info;
-  if (info.result !== 'running' || info.mended.length > 0) {
+  if (info.result !== 'running' || info.mended.length + info.problems.length > 0) {
     const line = printableValue(changes(info, operandWords(info.target, options)));
     process.stderr.write(`gpg-bridge: ${line}\n`);
   }
@@ -47,22 +47,20 @@ export async function runThere(
   });
 }
 
-/** What was done to the bridge before the command, in one line. */
+/** What was done to the bridge before the command, and what of it does not work, in one line. */
 function changes(info: BridgeInfo, words: string): string {
-  const facts =
-    info.result === 'new'
-      ? [
-          `the bridge to ${info.target} is up, until \`gpg-bridge down ${words}\``,
-          ...info.notes,
-          ...info.warnings,
-        ]
-      : info.result === 'changed'
-        ? [
-            `the bridge to ${info.target} was changed`,
-            ...info.changes.map(({ option, from, to }) => `${option}: ${from} → ${to}`),
-            ...info.notes,
-            ...info.mended,
-          ]
-        : [`the bridge to ${info.target} did not work, and does again`, ...info.mended];
-  return facts.join('; ');
+  return [...new Set([...factsOf(info, words), ...info.mended, ...info.problems])].join('; ');
+}
+
+function factsOf(
+  { target, result, changes, notes, warnings, problems }: BridgeInfo,
+  words: string,
+): string[] {
+  const bridge = `the bridge to ${target}`;
+  if (result === 'new') return [`${bridge} is up, until \`gpg-bridge down ${words}\``, ...notes, ...warnings];
+  if (result === 'changed') {
+    const changed = changes.map(({ option, from, to }) => `${option}: ${from} → ${to}`);
+    return [`${bridge} was changed`, ...changed, ...notes];
+  }
+  return [problems.length > 0 ? `${bridge} works in part` : `${bridge} did not work, and does again`];
 }
