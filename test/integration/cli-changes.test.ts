@@ -232,6 +232,34 @@ it('down ends what has taken a bridge’s place, while that is still going', asy
   expect(existsSync(scene.path)).toBe(false);
 });
 
+it('a change does not wait for an ssh client that has gone', async () => {
+  const pinentry = await ScriptedPinentry.create(PASSPHRASE);
+  onTestFinished(() => pinentry.remove());
+  const person = await Person.create({ key: false, agentConf: pinentry.agentConf });
+  await person.home.createKey('Auth <auth@example.org>', { usage: 'auth', passphrase: PASSPHRASE });
+  const listing = await person.home.gpgOk(['-K', '--with-keygrip', '--with-colons']);
+  await writeFile(join(person.home.dir, 'sshcontrol'), `${/^grp:+([0-9A-F]{40}):/m.exec(listing)![1]}\n`);
+  const target = await person.localHome();
+  const name = `local:${target.dir}`;
+  await person.ok('up', name, '--ssh-from-gpg', '--runtime=perl');
+  const env = { ...target.env, SSH_AUTH_SOCK: join(target.dir, 'agent.sock') };
+  const publicKey = join(target.dir, 'key.pub');
+  await writeFile(publicKey, await runOk('ssh-add', ['-L'], { env }));
+  await pinentry.waits();
+  const gone = spawn('ssh-keygen', ['-Y', 'sign', '-n', 'file', '-f', publicKey], {
+    env,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  gone.stdin.end('hello\n');
+  await pinentry.asked();
+  const change = person.start(['up', name, '--runtime=node']);
+  await change.printed(/sign with key SHA256:\S+ in local:.* would be cut off/, 'stderr');
+  gone.kill();
+  expect(await change.exited, change.stderr).toBe(0);
+  expect(change.stdout).toContain('was changed');
+  await pinentry.goOn();
+});
+
 describe('down while a change is under way', () => {
   it('has it come to nothing when the old bridge has left its sockets, and the new one starts', async () => {
     const scene = await Scene.create();

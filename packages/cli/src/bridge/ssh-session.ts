@@ -93,6 +93,12 @@ async function connect(
         pass(filter.fromClient(bytes), out, trace);
         return true;
       },
+      onStreamEof(out) {
+        trace?.reached('the client has sent its last byte');
+        filter.clientEnded();
+        journal.clientEnded();
+        out.endSocket();
+      },
       onStreamEnd() {
         trace?.reached("closed by the target's end");
         if (!filter.clientLeft()) return false;

@@ -108,6 +108,7 @@ export class SshAgentFilter {
   readonly #choice: KeyChoice | undefined;
   readonly #options: SshAgentFilterOptions;
   #ended = false;
+  #clientEnded = false;
   readonly #onOperation: (operation: SshOperation) => void;
   readonly #now: () => number;
   readonly #fromClient = new SshMessageReader('client');
@@ -132,6 +133,16 @@ export class SshAgentFilter {
   /** What the client has waited for longest, if it waits. */
   get pending(): PendingSshOperation | undefined {
     return this.#ended ? undefined : (this.#pending[0] ?? this.#undecided)?.operation;
+  }
+
+  /** Whether the client has sent its last byte; none that waits for a signature does, unless it has gone. */
+  get clientHasEnded(): boolean {
+    return this.#clientEnded;
+  }
+
+  /** The client has sent its last byte. */
+  clientEnded(): void {
+    this.#clientEnded = true;
   }
 
   /** The client's next messages were answered in the target, by these entries: the payload of a TOLD frame. */
