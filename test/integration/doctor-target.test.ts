@@ -1,10 +1,10 @@
 import { chmod, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Person } from '@gpg-bridge/test-support/cli';
+import { Person, serverOf } from '@gpg-bridge/test-support/cli';
 import { Patient } from '@gpg-bridge/test-support/doctor';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { runOk } from '@gpg-bridge/test-support/process';
-import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { requireRuntime, requireSystem } from '@gpg-bridge/test-support/requirements';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
@@ -104,6 +104,23 @@ describe('gpg-bridge doctor in a target', () => {
     await patient.isCuredOf('target-second-forward', {
       status: 'warn',
       detail: new RegExp(`may take it back: .*\\(pid ${holder.pid}\\)`),
+    });
+  });
+
+  requireRuntime('python')('over python', () => {
+    it('another bridge behind this one, and does not take their servers for each other', async () => {
+      const { person, target } = await withTarget();
+      const enter = (name: string) =>
+        writeScript(target.dir, name, `export GNUPGHOME=${target.dir} HOME=${target.dir}\nexec "$@"`);
+      const [one, two] = [await enter('one'), await enter('two')];
+      const first = await person.json<{ pid: number }>('up', '--exec', one, '--runtime=perl');
+      await person.ok('up', '--exec', two, '--runtime=python', '--takeover');
+      const { checks } = await (await Patient.create(person, ['--exec', two])).report();
+      const server = await serverOf(first.pid);
+      expect(checks.find(({ id }) => id === 'target-second-forward')).toMatchObject({
+        detail: `another program had the socket, and may take it back: gpg-bridge socket server (pid ${server})`,
+        fix: expect.stringMatching(new RegExp(`kill ${server}\\b`)),
+      });
     });
   });
 

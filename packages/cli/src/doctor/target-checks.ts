@@ -106,6 +106,7 @@ function judgeSocketPath(
 
 /** What the bridge's end in a target calls itself, where its runtime lets it. */
 const SERVER_NAME = 'gpg-bridge socket server';
+const NAMED_RUNTIMES: ReadonlySet<string> = new Set(['node', 'perl']);
 
 /** Programs that still listen on a socket which had the path before. */
 function judgeSecondForward(
@@ -116,9 +117,10 @@ function judgeSecondForward(
   if (!bridge?.found) return undefined;
   const commands = sockets.find(({ type, bridge: key }) => type === 'gpg-agent' && key)?.commands ?? [];
   // The newest socket is the bridge's, but the kernel numbers them in order for each processor alone.
+  const isNamed = NAMED_RUNTIMES.has(bridge.found.runtime);
   const own = Math.max(
     0,
-    commands.findIndex((command) => command.startsWith(SERVER_NAME)),
+    commands.findIndex((command) => command.startsWith(SERVER_NAME) === isNamed),
   );
   const others = commands.filter((_command, at) => at !== own);
   if (others.length === 0) return fine('nothing else wants the path of the socket');
