@@ -110,6 +110,21 @@ describe("the host's agents", () => {
     expect(sockets(done.stdout.toString())).toEqual(['ssh-agent']);
   });
 
+  it('are not said to be bridged now where their socket could not be made', async () => {
+    const person = await Person.create();
+    const agent = await startSshAgent();
+    const target = await person.localHome();
+    const name = `local:${target.dir}`;
+    person.env.SSH_AUTH_SOCK = join(await tempDir(), 'agent');
+    await person.ok('up', name);
+    await symlink(agent.socketPath, person.env.SSH_AUTH_SOCK);
+    await writeFile(join(target.dir, 'agent.sock'), 'mine');
+    const taken = (await person.run(['up', name])).stdout.toString();
+    expect(taken).toContain('was changed');
+    expect(taken).toContain('a regular file is there');
+    expect(taken).not.toContain('is bridged now');
+  });
+
   it('are those of the environment in which `up` was run last', async () => {
     const person = await Person.create();
     const target = await person.localHome();

@@ -166,8 +166,9 @@ export class BridgeStarter {
       if (isLeft) await stopDaemon(files);
       const started = await this.#spawn(target, itsFiles, options, lock, predecessor);
       // With the same options it may have been replaced because of an agent that it did not have.
-      const hasFound = changes.length === 0 && running.missing.includes('ssh-agent');
-      const mended = hasFound ? ["the host's ssh-agent was missing, and is bridged now"] : [];
+      const wasMissing = changes.length === 0 && running.missing.includes('ssh-agent');
+      const isThereNow = started.sockets.some(({ type }) => type === 'ssh-agent');
+      const mended = wasMissing && isThereNow ? ["the host's ssh-agent was missing, and is bridged now"] : [];
       return infoOf({ ...started, mended }, 'changed', changes);
     } finally {
       quiet();
