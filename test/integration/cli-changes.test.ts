@@ -260,6 +260,20 @@ it('a change does not wait for an ssh client that has gone', async () => {
   await pinentry.goOn();
 });
 
+it('a change is made although the time of the bridge is over meanwhile', async () => {
+  const scene = await Scene.create();
+  await scene.up('--for=12s');
+  const gpg = await scene.signing();
+  const change = scene.person.start(['up', '--exec', scene.enter, '--no-decrypt', '--for=1h']);
+  await change.printed(/would be cut off/, 'stderr');
+  expect(await change.exited, change.stderr).toBe(0);
+  expect(change.stdout).toContain('was changed');
+  expect(await scene.status()).toMatchObject([{ state: 'ready', options: { decrypt: false } }]);
+  if (gpg.exitCode === null) await once(gpg, 'exit');
+  await scene.pinentry.goOn();
+  await scene.signs();
+});
+
 describe('down while a change is under way', () => {
   it('has it come to nothing when the old bridge has left its sockets, and the new one starts', async () => {
     const scene = await Scene.create();

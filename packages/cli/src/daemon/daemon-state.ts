@@ -16,7 +16,7 @@ export class DaemonState {
   problems: readonly string[] = [];
   /** The sockets that it found to be of no use, by their types. */
   broken: readonly string[] = [];
-  /** It was told to end. */
+  /** Somebody told it to end. */
   wasStopped = false;
   /** Another bridge has taken its place. */
   isSucceeded = false;

@@ -77,7 +77,7 @@ export class Daemon {
       target: target.name,
       log: this.#say,
       lastUse: () => this.#lastUse(),
-      end: (why) => this.end(why),
+      end: (why) => this.#endNow(why),
     });
     const shared = { state: this.#state, journal: this.#journal, signal: this.#ending.signal };
     this.#attachment = new Attachment({
@@ -101,7 +101,7 @@ export class Daemon {
       files,
       onConnection: (socket) => serveControl(socket, (...request) => this.#answers.answer(...request)),
       onLost: () => {
-        if (!this.#ending.signal.aborted) this.end('its control socket was removed');
+        if (!this.#ending.signal.aborted) this.#endNow('its control socket was removed');
       },
       log: this.#say,
     });
@@ -148,7 +148,7 @@ export class Daemon {
     await retirePredecessor(control, this.#predecessor, lost);
   }
 
-  /** Tells the daemon to end; `run` resolves once everything is put away. */
+  /** Ends the daemon for somebody, who wants no successor either; `run` resolves once everything is put away. */
   end(why: string): void {
     this.#state.wasStopped = true;
     this.#endNow(why);
