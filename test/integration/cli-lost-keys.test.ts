@@ -82,6 +82,19 @@ requireSystem('mount')('public keys for which the target has no room', () => {
     expect(await person.ok('up', name)).toContain('was up already, and works (');
   });
 
+  it('are missed by an `up` that changes the bridge', async () => {
+    const person = await Person.create();
+    const { dir } = await fullHome();
+    const name = `local:${dir}`;
+    await person.ok('up', name, '--no-ssh');
+    const said = await inPart(person, name, '--no-decrypt');
+    expect(said).toMatch(/^! The bridge to \S+ was changed, and works in part/);
+    expect(said).toMatch(FULL);
+    const { stderr } = await person.run(['exec', name, '--decrypt', '--', 'true']);
+    expect(stderr).toContain(`the bridge to ${name} was changed, and works in part; `);
+    expect(stderr).toMatch(FULL);
+  });
+
   it('are missed by all who wait for the same bridge', async () => {
     const person = await Person.create();
     const { dir } = await fullHome();

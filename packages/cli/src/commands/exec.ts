@@ -60,7 +60,8 @@ function factsOf(
   if (result === 'new') return [`${bridge} is up, until \`gpg-bridge down ${words}\``, ...notes, ...warnings];
   if (result === 'changed') {
     const changed = changes.map(({ option, from, to }) => `${option}: ${from} → ${to}`);
-    return [`${bridge} was changed`, ...changed, ...notes];
+    const works = problems.length > 0 ? ', and works in part' : '';
+    return [`${bridge} was changed${works}`, ...changed, ...notes];
   }
   return [problems.length > 0 ? `${bridge} works in part` : `${bridge} did not work, and does again`];
 }

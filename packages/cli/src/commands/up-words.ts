@@ -32,7 +32,8 @@ export function describeBridge(told: BridgeInfo, options: BridgeOptions): string
   const { bold, dim, green, yellow } = styles(process.stdout);
   const isWhole = info.problems.length === 0;
   const works = isWhole ? 'works' : 'works in part';
-  const how = { new: 'is up', running: `was up already, and ${works}`, changed: 'was changed' }[info.result];
+  const changed = isWhole ? 'was changed' : `was changed, and ${works}`;
+  const how = { new: 'is up', running: `was up already, and ${works}`, changed }[info.result];
   const lines = [
     `${isWhole ? green('✓') : yellow('!')} The bridge to ${bold(info.target)} ${how} ${dim(`(${info.runtime}, pid ${info.pid})`)}`,
   ];

@@ -11,5 +11,6 @@ export async function run({ operands: [spec], flags }: ParsedCommand): Promise<n
   if (typeof info === 'number') return info;
   const { shell: _shell, ...document } = info;
   process.stdout.write(`${flags.json ? jsonLine(document) : describeBridge(info, options).join('\n')}\n`);
-  return info.result === 'running' && info.problems.length > 0 ? 1 : 0;
+  // What a new bridge lacks is a warning.
+  return info.result !== 'new' && info.problems.length > 0 ? 1 : 0;
 }
