@@ -274,6 +274,17 @@ it('a change is made although the time of the bridge is over meanwhile', async (
   await scene.signs();
 });
 
+it('a first `up` says that its bridge was told to end', async () => {
+  const scene = await Scene.create();
+  await scene.closeGate();
+  const up = scene.person.start(['up', '--exec', scene.enter]);
+  await scene.entering();
+  expect(await scene.down()).toContain('is down');
+  expect(await up.exited).toBe(1);
+  expect(up.stderr).toContain('it was told to end');
+  expect(await scene.status()).toEqual([]);
+});
+
 describe('down while a change is under way', () => {
   it('has it come to nothing when the old bridge has left its sockets, and the new one starts', async () => {
     const scene = await Scene.create();

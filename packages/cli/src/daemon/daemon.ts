@@ -14,7 +14,7 @@ import { KeyUses } from './key-uses.ts';
 import { LogFile } from './log-file.ts';
 import { type BridgeFiles, bridgeFiles } from './state-dir.ts';
 import { daemonStatus } from './status.ts';
-import { unlessEnding } from './unless-ending.ts';
+import { toldToEnd, unlessEnding } from './unless-ending.ts';
 
 /** What a daemon is started with. */
 export interface DaemonOptions {
@@ -175,8 +175,10 @@ export class Daemon {
         if (!this.#options.restart) return;
         this.#say(`waiting for ${this.#target.name} to come back: ${over}`, 'info');
       } catch (error) {
-        if (!isFirst && this.#ending.signal.aborted) return;
-        const failure = toBridgeError(error, `can't attach to ${this.#target.name}`);
+        const isEnding = this.#ending.signal.aborted;
+        if (!isFirst && isEnding) return;
+        // Whatever failed then did so because it ends.
+        const failure = isEnding ? toldToEnd() : toBridgeError(error, `can't attach to ${this.#target.name}`);
         this.#state.lastError = failure.message;
         this.#log.say(failure.message, 'error');
         // --restart waits for a target that was bridged once, not for one that never was.

@@ -25,9 +25,9 @@ export function unlessEnding<T>(
 
 /** The error for a bridge that was told to end before it was there. */
 export function toldToEnd(): BridgeError {
-  return new BridgeError('TARGET_NOT_RUNNING', {
+  return new BridgeError('BRIDGE_NOT_RUNNING', {
     what: 'the bridge was not attached',
-    why: 'it was told to end before its target answered',
+    why: 'it was told to end before it was ready',
     fix: 'Run `gpg-bridge up` again if you want it.',
   });
 }
