@@ -13,6 +13,7 @@ import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { runOk, stopProcess } from '@gpg-bridge/test-support/process';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { claim } from '../../packages/cli/src/daemon/claim.ts';
 
 const PASSPHRASE = 'correct-horse-battery';
 const NO_CHANGE = /was not changed: it was told to end meanwhile/;
@@ -315,6 +316,24 @@ describe('down while a change is under way', () => {
     expect(await change.exited).toBe(1);
     expect(change.stderr).toMatch(NO_CHANGE);
     expect(await scene.status()).toEqual([]);
+  });
+
+  it('tells an `up` that does not react to give up, and says so instead of waiting for ever', async () => {
+    const scene = await Scene.create();
+    await scene.up();
+    const path = (await scene.person.file('.sock')).replace(/sock$/, 'lock');
+    await scene.down();
+    const told: string[] = [];
+    const stuck = await claim(path, (socket) => {
+      socket.setEncoding('utf8').on('data', (text: string) => told.push(text));
+    });
+    onTestFinished(() => stuck?.release());
+    const busy = /^Another `gpg-bridge up` is starting or changing .*told to give up, and has not yet\.$/m;
+    const [one, all] = await Promise.all([scene.down(), scene.person.ok('down', '--all')]);
+    expect(one).toMatch(busy);
+    expect(all).toMatch(busy);
+    expect(`${one}${all}`).not.toMatch(/no bridge/i);
+    expect(told).toEqual(['stop\n', 'stop\n']);
   });
 
   it('has it come to nothing with --force and with --all, too', async () => {

@@ -21,13 +21,24 @@ export async function lockBridge(path: string): Promise<BridgeLock> {
   }
 }
 
-/** Tells the process that starts or changes a bridge to give up; resolves when it has, or has done it already. */
-export async function stopChange(path: string): Promise<void> {
+/**
+ * Tells the process that starts or changes a bridge to give up, and waits for that, but not for ever: one that a person has
+ * stopped may never go on. False if it has not given up by then; it still hears it when it goes on.
+ */
+export async function stopChange(path: string, timeoutMs: number): Promise<boolean> {
   const socket = connectLocal(path);
-  await new Promise<void>((resolve) => {
+  return new Promise<boolean>((resolve) => {
+    let isOver = true;
+    const late = setTimeout(() => {
+      isOver = false;
+      socket.destroy();
+    }, timeoutMs);
     socket.on('connect', () => socket.write(STOP));
     socket.on('error', () => {}); // it has gone already
-    socket.on('close', () => resolve());
+    socket.on('close', () => {
+      clearTimeout(late);
+      resolve(isOver);
+    });
     socket.resume();
   });
 }

@@ -25,6 +25,8 @@ export type StopOptions = BridgeSelector & { force?: boolean };
 export interface StoppedBridges {
   ended: number;
   cleared: number;
+  /** Those that another process is starting or changing, and has not given up yet. */
+  busy: number;
   failures: BridgeError[];
 }
 
@@ -84,7 +86,7 @@ export class Manager implements SocketBridgeManager {
     return ended;
   }
 
-  /** Ends every bridge of this user that can be ended; returns how many, how many had been killed, and why others were not. */
+  /** Ends every bridge of this user that can be ended; returns how many, and what became of the others. */
   async stopEach({ force = false } = {}): Promise<StoppedBridges> {
     const end = await stopping(force);
     const stops = await Promise.allSettled(this.#running.allFiles().map((files) => end(files)));
@@ -93,6 +95,7 @@ export class Manager implements SocketBridgeManager {
     return {
       ended: count('ended'),
       cleared: count('cleared'),
+      busy: count('busy'),
       failures: stops.flatMap((stop) =>
         stop.status === 'rejected' ? [toBridgeError(stop.reason, "can't end a bridge")] : [],
       ),

@@ -40,7 +40,7 @@ it('finds a bridge among all that has no daemon just now, since another process 
     }),
   );
   changing.release();
-  expect(await ending).toEqual({ ended: 1, cleared: 0, failures: [] });
+  expect(await ending).toEqual({ ended: 1, cleared: 0, busy: 0, failures: [] });
 });
 
 it('finds none where none is, and nobody starts one', async () => {

@@ -5,12 +5,15 @@ import { takeDeadBridges } from '../daemon/dead-bridges.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
 import { stopChange } from './change-lock.ts';
 
-/** What became of a bridge: it was ended, it had been killed and what it left was cleared, or there was none. */
-export type StopResult = 'ended' | 'cleared' | 'none';
+/**
+ * What became of a bridge: it was ended, it had been killed and what it left was cleared, there was none, or none yet and
+ * another process is at it, which was told to give up and has not.
+ */
+export type StopResult = 'ended' | 'cleared' | 'none' | 'busy';
 
 /** More than the three seconds that a daemon gives its target to remove the sockets. */
 const STOP_TIMEOUT_MS = 15_000;
-/** How long a process that starts or changes a bridge is waited for; one that a person has stopped may never go on. */
+/** How long a process that starts or changes a bridge is waited for. */
 const CHANGE_TIMEOUT_MS = 10_000;
 
 /**
@@ -22,9 +25,10 @@ export async function endBridge(files: BridgeFiles): Promise<StopResult> {
 }
 
 async function endChange(files: BridgeFiles, before: StopResult): Promise<StopResult> {
-  if (existsSync(files.lock)) await within(CHANGE_TIMEOUT_MS, stopChange(files.lock));
+  const isOver = !existsSync(files.lock) || (await stopChange(files.lock, CHANGE_TIMEOUT_MS));
   // One that has a successor already, or had none when it was looked for, is not the last one.
-  return (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) ? 'ended' : before;
+  if (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) return 'ended';
+  return before === 'none' && !isOver ? 'busy' : before;
 }
 
 /** Asks a daemon to end and waits for it; if nobody answers, what it may have left is cleared. */
@@ -41,17 +45,7 @@ async function clearLeft(files: BridgeFiles): Promise<StopResult> {
   return isLeft ? 'cleared' : 'none';
 }
 
-/** Waits for something, but not for ever. */
-async function within(timeoutMs: number, something: Promise<void>): Promise<void> {
-  let late: NodeJS.Timeout | undefined;
-  const patience = new Promise<void>((resolve) => {
-    late = setTimeout(resolve, timeoutMs);
-  });
-  await Promise.race([something, patience]);
-  clearTimeout(late);
-}
-
-/** The same, but one that does not answer is killed if its process is proven to be this bridge's. */
+/** Ends a bridge as `endBridge` does, but one that does not answer is killed if its process is proven to be this bridge's. */
 export async function forceDaemon(files: BridgeFiles): Promise<StopResult> {
   try {
     return await endBridge(files);
