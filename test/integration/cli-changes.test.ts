@@ -263,14 +263,14 @@ it('a change does not wait for an ssh client that has gone', async () => {
 
 it('a change is made although the time of the bridge is over meanwhile', async () => {
   const scene = await Scene.create();
-  await scene.up('--for=12s');
-  const gpg = await scene.signing();
+  await scene.up('--for=20s');
+  const { exited } = await scene.signing();
   const change = scene.person.start(['up', '--exec', scene.enter, '--no-decrypt', '--for=1h']);
   await change.printed(/would be cut off/, 'stderr');
   expect(await change.exited, change.stderr).toBe(0);
   expect(change.stdout).toContain('was changed');
   expect(await scene.status()).toMatchObject([{ state: 'ready', options: { decrypt: false } }]);
-  if (gpg.exitCode === null) await once(gpg, 'exit');
+  await exited;
   await scene.pinentry.goOn();
   await scene.signs();
 });
