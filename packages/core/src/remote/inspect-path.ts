@@ -56,7 +56,7 @@ export async function inspectPath(
   operations: TargetOperations,
   options: InspectOptions,
 ): Promise<PathFinding> {
-  for (;;) {
+  for (let looks = 1; ; looks++) {
     options.signal?.throwIfAborted();
     const [isHost, facts] = await Promise.all([
       leadsToHost(operations, options),
@@ -68,10 +68,12 @@ export async function inspectPath(
       return { found: 'foreign-file', description: await describeFile(operations, options.path, facts) };
     }
     const finding = await inspectListener(operations, facts.identity, options);
-    // A bridge that has just lost its host removes its socket, and then answers the clients it still had.
+    // A bridge that has just lost its host removes its socket, and then answers the clients it still had: once that
+    // costs no pause.
     if (finding.found === 'forward') {
       if (await isStillThere(operations, options.path, facts))
         return withBridge(operations, finding, options);
+      if (looks === 1) continue;
     } else {
       const isFresh = facts.ageSeconds >= 0 && facts.ageSeconds <= FRESH_SECONDS;
       if (finding.found !== 'dead' || !isFresh) return finding;
