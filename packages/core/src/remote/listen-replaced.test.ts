@@ -45,7 +45,7 @@ describe('our socket, replaced while we run', () => {
     // The gap that an agent slips into: it would not replace a live socket, and we would be faster if
     // this did not keep the listener from running.
     unlinkSync(path);
-    spawnSync('gpg-agent', ['--daemon'], { env: home.env, stdio: 'ignore' });
+    spawnSync('gpg-agent', ['--daemon'], { env: home.env, stdio: 'ignore', timeout: 60_000 });
     await book.said(/took its place back/);
     await expect.poll(() => greetingAt(path).catch(() => '')).toBe(GREETING);
     expect(book.text).toMatch(/stopped the target's own gpg-agent \(pid \d+\)/);
