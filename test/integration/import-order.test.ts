@@ -85,7 +85,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
   'test-support': {
     packages: ['core', 'socket-server', 'vscode-shared'],
     parts: [
-      ['lock', 'log-book', 'openpgp-keys', 'process', 'script', 'tcp-relay', 'temp', 'wire'],
+      ['lock', 'log-book', 'openpgp-keys', 'process', 'script', 'tcp-relay', 'temp', 'wire', 'within'],
       ['native-server', 'tested-with'],
       ['engine', 'gnupg-home', 'socket-pair'],
       ['cli', 'proxied-homes'],

@@ -21,23 +21,29 @@ export async function lockBridge(path: string): Promise<BridgeLock> {
   }
 }
 
+/** What became of a start or a change: it was given up, it was not yet, or there was none. */
+export type StopChangeResult = 'ended' | 'busy' | 'none';
+
 /**
  * Tells the process that starts or changes a bridge to give up, and waits for that, but not for ever: one that a person has
- * stopped may never go on. False if it has not given up by then; it still hears it when it goes on.
+ * stopped may never go on. It still hears it when it does.
  */
-export async function stopChange(path: string, timeoutMs: number): Promise<boolean> {
+export async function stopChange(path: string, timeoutMs: number): Promise<StopChangeResult> {
   const socket = connectLocal(path);
-  return new Promise<boolean>((resolve) => {
-    let isOver = true;
+  return new Promise((resolve) => {
+    let result: StopChangeResult = 'none';
     const late = setTimeout(() => {
-      isOver = false;
+      result = 'busy';
       socket.destroy();
     }, timeoutMs);
-    socket.on('connect', () => socket.write(STOP));
+    socket.on('connect', () => {
+      result = 'ended';
+      socket.write(STOP);
+    });
     socket.on('error', () => {}); // it has gone already
     socket.on('close', () => {
       clearTimeout(late);
-      resolve(isOver);
+      resolve(result);
     });
     socket.resume();
   });

@@ -18,17 +18,16 @@ const CHANGE_TIMEOUT_MS = 10_000;
 
 /**
  * Ends a bridge for a person. Where another process is starting or changing it just now, that one is told to give up and
- * waited for, and what has come of it all the same is ended, too.
+ * waited for first: an `up` that begins while the bridge ends is a later word than this one.
  */
 export async function endBridge(files: BridgeFiles): Promise<StopResult> {
-  return endChange(files, await stopDaemon(files));
-}
-
-async function endChange(files: BridgeFiles, before: StopResult): Promise<StopResult> {
-  const isOver = !existsSync(files.lock) || (await stopChange(files.lock, CHANGE_TIMEOUT_MS));
-  // One that has a successor already, or had none when it was looked for, is not the last one.
-  if (await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS)) return 'ended';
-  return before === 'none' && !isOver ? 'busy' : before;
+  const change = existsSync(files.lock) ? await stopChange(files.lock, CHANGE_TIMEOUT_MS) : 'none';
+  const status = await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS);
+  // One that has a successor already is not the last one.
+  if (status?.succeeded) await askDaemon(files.control, 'stop', STOP_TIMEOUT_MS);
+  if (status) return 'ended';
+  const left = await clearLeft(files);
+  return left === 'none' ? change : left;
 }
 
 /** Asks a daemon to end and waits for it; if nobody answers, what it may have left is cleared. */
@@ -54,7 +53,7 @@ export async function forceDaemon(files: BridgeFiles): Promise<StopResult> {
     if (!(await killDaemon(files))) throw error;
     await removeIfDead(files.control);
     removeLeftovers(files);
-    return endChange(files, 'ended');
+    return 'ended';
   }
 }
 
