@@ -8,8 +8,19 @@ const FAULTS = [
   'packages/socket-server/test/conformance.emulated.test.ts',
 ];
 
-// `unit` and `faults` need Node, git, gpg and openssh-client alone; `system` adds engines and sshd, `vscode` VS Code,
-// `windows` Wine.
+/**
+ * Long stories of the command line, and the conformance of all runtimes but the first: `npm test` is to take the minute or
+ * two that a person has for it.
+ */
+const STORIES = [
+  'test/integration/cli-{again,changes,daemons,hostile,hostile-load,kubernetes}.test.ts',
+  'test/integration/doctor-{bridge,host,target}.test.ts',
+  'test/integration/ahead-crossings.test.ts',
+  'packages/socket-server/test/conformance.{native,node,python}.test.ts',
+];
+
+// `unit`, `stories` and `faults` need Node, git, gpg and openssh-client alone; `system` adds engines and sshd, `vscode`
+// VS Code, `windows` Wine.
 export default defineConfig({
   test: {
     projects: [
@@ -18,8 +29,12 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['packages/*/{src,test}/**/*.test.ts', 'test/integration/**/*.test.ts'],
-          exclude: FAULTS,
+          exclude: [...FAULTS, ...STORIES],
         },
+      },
+      {
+        extends: true,
+        test: { name: 'stories', include: STORIES },
       },
       {
         extends: true,
