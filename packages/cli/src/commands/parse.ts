@@ -28,7 +28,9 @@ export function parseCommand(name: CommandName, all: readonly string[]): ParsedC
       strict: true,
       tokens: true,
     });
-    for (const [option, { value, many }] of Object.entries<OptionSpec>(spec.options)) {
+    const options: Readonly<Record<string, OptionSpec>> = spec.options;
+    for (const option of Object.keys(values)) {
+      const { value, many } = options[option] ?? {};
       const given = tokens.filter((token) => token.kind === 'option' && token.name === option).length;
       if (value !== undefined && !many && given > 1) throw usage(name, `--${option} is given ${given} times`);
     }
@@ -36,8 +38,8 @@ export function parseCommand(name: CommandName, all: readonly string[]): ParsedC
     else if (!spec.verbs && positionals.length > spec.maxOperands) {
       throw usage(name, `unexpected operand '${positionals[spec.maxOperands]}'`);
     }
-    for (const [option, { choices, value: takes }] of Object.entries(spec.options)) {
-      const value = values[option];
+    for (const [option, value] of Object.entries(values)) {
+      const { choices, value: takes } = options[option] ?? {};
       if ([value].flat().includes('')) throw usage(name, `--${option} takes ${takes}, not nothing`);
       // `--keys` also takes IDs; its choices are what completion offers.
       if (choices && option !== 'keys' && typeof value === 'string' && !choices.includes(value)) {
