@@ -12,7 +12,7 @@ import { makeTempDir, removeDir, tempDir } from '@gpg-bridge/test-support/temp';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 
 const SIGN = 'echo hello | gpg --batch --clear-sign | gpg --batch --status-fd 1 --verify';
-const CYCLES = 60;
+const CYCLES = 30;
 /** For a test that does a lot, or that starts a cluster. */
 const LONG_TIMEOUT_MS = 600_000;
 
