@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import { CommandGate, type GateOutlets } from '@gpg-bridge/core/assuan/command-gate';
 import type { Operation } from '@gpg-bridge/core/assuan/operation';
 import { noAgentLine, UnavailableAgent } from '@gpg-bridge/core/assuan/unavailable-agent';
@@ -10,7 +9,8 @@ import { Attempt } from '@gpg-bridge/core/host/giving-up';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import { KeyUseRules } from '@gpg-bridge/core/host/key-use-rules';
-import { answersInPieces } from '@gpg-bridge/core/host/open-agent';
+import { answersInPieces, type OpenedAgent } from '@gpg-bridge/core/host/open-agent';
+import type { QuestionsAhead, RecentQuestions } from '@gpg-bridge/core/host/questions-ahead';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { SessionTrace } from '@gpg-bridge/core/machine/session-trace';
 import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
@@ -24,7 +24,7 @@ const LF = Buffer.from('\n');
 export interface GpgService {
   agent: HostGpgAgent;
   /** What the target answers ahead, and how it is learned from another agent; absent: nothing is. */
-  ahead?: { answers: AnswersAhead; learn(): Promise<void> } | undefined;
+  ahead?: { answers: AnswersAhead; recent: RecentQuestions; learn(): Promise<void> } | undefined;
   connections: ConnectionLimit;
   use: TargetUse;
   journal: Journal;
@@ -39,12 +39,15 @@ export function serveGpgStream(stream: MuxStream, service: GpgService): void {
   const trace = traceOf(stream, service);
   const stopWaiting = service.connections.enter((leave) => {
     opening.addEventListener('abort', leave);
+    const { ahead } = service;
+    // What the target asked lately it will ask again: the agent is asked with the first bytes of the connection.
+    const questions = stream.greeted ? ahead?.recent.questions : undefined;
     service.agent.open(
       {
-        opened: ({ socket, greeting, identity }) => {
-          const { ahead } = service;
+        opened: (agent) => {
+          const { identity, greeting } = agent;
           if (identity && ahead?.answers.connected(identity, greeting.toString('latin1'))) void ahead.learn();
-          join(stream, socket, greeting, service, trace, leave);
+          join(stream, agent, questions, service, trace, leave);
         },
         failed(error) {
           leave();
@@ -53,6 +56,7 @@ export function serveGpgStream(stream: MuxStream, service: GpgService): void {
         },
       },
       opening,
+      questions,
     );
   });
   // A client that leaves before its turn, or before the agent greets, keeps no connection.
@@ -72,8 +76,8 @@ function traceOf({ id }: MuxStream, { traceLog }: GpgService): SessionTrace | un
 /** Passes bytes both ways through a gate that gives the agent one command at a time. */
 function join(
   stream: MuxStream,
-  socket: Socket,
-  greeting: Buffer,
+  { socket, greeting, answers = [] }: OpenedAgent,
+  questions: QuestionsAhead | undefined,
   { use, journal, ahead }: GpgService,
   trace: SessionTrace | undefined,
   leave: () => void,
@@ -116,7 +120,8 @@ function join(
     onStart(outlets) {
       out = outlets;
       trace?.reached('joined with the agent');
-      session.fromAgent(greeting);
+      if (session instanceof AheadSession && questions) session.begin(greeting, questions, answers);
+      else session.fromAgent(greeting);
     },
     fromStream(bytes) {
       trace?.count('toHost', bytes.length);

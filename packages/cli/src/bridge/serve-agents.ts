@@ -2,8 +2,9 @@ import { tableFields } from '@gpg-bridge/core/assuan/answer-table';
 import { AnswersAhead } from '@gpg-bridge/core/host/answers-ahead';
 import { BindAnswers } from '@gpg-bridge/core/host/bind-answers';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
-import { unrecordedUse } from '@gpg-bridge/core/host/key-use-attempt';
+import { type TargetUse, unrecordedUse } from '@gpg-bridge/core/host/key-use-attempt';
 import { learnUsual } from '@gpg-bridge/core/host/learn-usual';
+import { RecentQuestions } from '@gpg-bridge/core/host/questions-ahead';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
 import { bindFields } from '@gpg-bridge/core/ssh/told-binds';
@@ -27,10 +28,7 @@ export function serveAgents(
 ): ServedAgents {
   const { use, journal, log, traceLog } = parts;
   const shared = { use: use ?? unrecordedUse(), journal, log, traceLog };
-  const ahead =
-    gpg && parts.ahead !== false
-      ? answersAhead(muxer, gpg, shared.use.grant?.keygrips !== undefined, log)
-      : undefined;
+  const ahead = gpg && parts.ahead !== false ? answersAhead(muxer, gpg, shared.use, log) : undefined;
   const gpgService = gpg && {
     ...shared,
     agent: gpg,
@@ -62,11 +60,12 @@ export function serveAgents(
 }
 
 /** What the target's end answers ahead: sent to it whenever it changes, learned anew from every other agent. */
-function answersAhead(muxer: HostMuxer, gpg: HostGpgAgent, narrowed: boolean, log: LogCallback) {
+function answersAhead(muxer: HostMuxer, gpg: HostGpgAgent, use: TargetUse, log: LogCallback) {
   const answers: AnswersAhead = new AnswersAhead({
     log,
-    narrowed,
+    narrowed: use.grant?.keygrips !== undefined,
     onChange: () => muxer.sendTable('gpg-agent', tableFields(answers.table)),
   });
-  return { answers, learn: () => learnUsual(gpg, answers, log) };
+  const recent = new RecentQuestions(answers, use);
+  return { answers, recent, learn: () => learnUsual(gpg, answers, log) };
 }

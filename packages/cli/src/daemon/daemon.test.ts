@@ -19,6 +19,8 @@ it('a daemon that is told to end in the moment before it is ready says so', asyn
     await there.remove();
     await host.remove();
   });
+  vi.stubEnv('GNUPGHOME', host.dir); // as the process that starts a daemon does
+  onTestFinished(() => void vi.unstubAllEnvs());
   const options = { gnupgHome: host.dir, ssh: false, keys: 'none', runtime: 'perl' } as const;
   const target = await resolveTarget(`local:${there.dir}`, {});
   // It is watched when it is attached, right before its bridge is said to be ready.

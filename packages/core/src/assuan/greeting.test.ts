@@ -6,11 +6,11 @@ function silentStream(): Duplex {
   return new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
 }
 
-function outcomeOn(stream: Duplex, timeoutMs = 30_000): Promise<string> {
+function outcomeOn(stream: Duplex, timeoutMs = 30_000, questions = 0): Promise<string> {
   return new Promise((resolve) => {
     awaitGreeting(
       stream,
-      { timeoutMs },
+      { timeoutMs, questions },
       {
         greeted: (received) => resolve(received.toString('latin1')),
         refused: (error) => resolve(error.code),
@@ -56,6 +56,43 @@ describe('awaitGreeting', () => {
       stream.push(said.slice(at));
       expect(await greeted).toBe(greeting.length);
     }
+  });
+
+  it.each(['OK hello\n', '# a comment\n\nOK hello\n'])(
+    'waits for the answers to questions that were sent before %j, cut anywhere',
+    async (greeting) => {
+      const answers = ['OK\n', 'D 2.4\nOK\n', 'ERR 67108881 No secret key <GPG Agent>\n'];
+      const said = greeting + answers.join('');
+      for (let at = 0; at < said.length; at++) {
+        const stream = silentStream();
+        const answered = new Promise<string[]>((resolve, reject) => {
+          awaitGreeting(
+            stream,
+            { questions: answers.length },
+            {
+              greeted: (_received, length, blocks) =>
+                resolve([said.slice(0, length), ...blocks.map(({ bytes }) => bytes.toString())]),
+              refused: reject,
+              closed: reject,
+            },
+          );
+        });
+        stream.push(said.slice(0, at));
+        stream.push(said.slice(at));
+        expect(await answered).toEqual([greeting, ...answers]);
+      }
+    },
+  );
+
+  it.each([
+    ['asks for data', 'OK hello\nINQUIRE PASSPHRASE\n', 'BAD_RESPONSE'],
+    ['says more than it was asked', 'OK hello\nOK\nOK\n', 'AGENT_OUT_OF_TURN'],
+    ['says nothing more', 'OK hello\n', 'AGENT_RESPONSE_TIMEOUT'],
+  ])('refuses an agent that %s after it was asked', async (_name, said, code) => {
+    const stream = silentStream();
+    const outcome = outcomeOn(stream, code === 'AGENT_RESPONSE_TIMEOUT' ? 50 : undefined, 1);
+    stream.push(said);
+    expect(await outcome).toBe(code);
   });
 
   it.each([

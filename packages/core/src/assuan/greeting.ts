@@ -1,9 +1,10 @@
 import type { Duplex } from 'node:stream';
 import { BridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
-import { BlockScanner, MAX_LINE_BYTES } from './block-scanner.ts';
+import { type Block, BlockScanner, MAX_LINE_BYTES } from './block-scanner.ts';
 import { describeError, errorValueOf } from './error-codes.ts';
 import { LF } from './line-head.ts';
+import { Questions } from './questions.ts';
 
 /** How long an agent may take to greet, unless said. */
 export const GREETING_TIMEOUT_MS = 5_000;
@@ -18,19 +19,21 @@ export interface GreetingOptions {
   timeoutMs?: number | undefined;
   /** Who is waited for, as error messages name it; `the agent` unless said. */
   agentName?: string | undefined;
+  /** Lines that were sent before it greeted, whose answers are waited for, too. */
+  questions?: number | undefined;
 }
 
 /** What can become of a new connection; exactly one is called, once. */
 export interface GreetingOutcome {
   /**
    * The agent wants to talk. `received` is all it has sent so far: the greeting, which is so many bytes with the
-   * comments before it, and whatever came with it. A consumer that attaches itself during the call misses nothing that
-   * follows.
+   * comments before it, and whatever came with it. `answers` are those to the questions. A consumer that attaches
+   * itself during the call misses nothing that follows.
    */
-  greeted(received: Buffer, length: number): void;
-  /** Its first line is not a greeting, or did not come in time. */
+  greeted(received: Buffer, length: number, answers: readonly Block[]): void;
+  /** Its first line is not a greeting, what follows is no answer, or it did not come in time. */
   refused(error: BridgeError): void;
-  /** The connection failed, or ended before the greeting. */
+  /** The connection failed, or ended before. */
   closed(cause: Error | undefined): void;
 }
 
@@ -44,7 +47,9 @@ export function awaitGreeting(
   options: GreetingOptions,
   outcome: GreetingOutcome,
 ): () => void {
-  const { timeoutMs = GREETING_TIMEOUT_MS, agentName = 'the agent' } = options;
+  const { timeoutMs = GREETING_TIMEOUT_MS, agentName = 'the agent', questions: count = 0 } = options;
+  const questions = count > 0 ? new Questions(count) : undefined;
+  let greetingLength = 0;
   let scanner: BlockScanner | undefined;
   let received: Buffer | undefined;
   const leave = () => {
@@ -76,20 +81,27 @@ export function awaitGreeting(
   const onBytes = (view: Buffer) => {
     const chunk = Buffer.from(view);
     received = received ? Buffer.concat([received, chunk]) : chunk;
-    let length: number;
     try {
-      // Nearly always it is one plain line, and needs no scanner.
-      const isPlain = !scanner && startsPlainly(received);
-      length = isPlain ? received.indexOf(LF) + 1 : scannedLength(received, chunk);
+      let unread: Buffer = chunk;
+      if (greetingLength === 0) {
+        // Nearly always it is one plain line, and needs no scanner.
+        const isPlain = !scanner && startsPlainly(received);
+        greetingLength = isPlain ? received.indexOf(LF) + 1 : scannedLength(received, chunk);
+        if (greetingLength === 0) return;
+        unread = received.subarray(greetingLength);
+      }
+      if (questions && !questions.take(unread)) return;
     } catch (error) {
       refuse(error as BridgeError);
       return;
     }
-    if (length === 0) return;
     leave();
-    outcome.greeted(received, length);
+    outcome.greeted(received, greetingLength, questions?.answers ?? []);
   };
-  const timer = setTimeout(() => refuse(noGreeting(agentName, timeoutMs)), timeoutMs);
+  const timer = setTimeout(
+    () => refuse(greetingLength > 0 ? noAnswer(agentName, timeoutMs) : noGreeting(agentName, timeoutMs)),
+    timeoutMs,
+  );
   if (stream.destroyed || stream.readableEnded) {
     onClosed(stream.errored ?? undefined);
     return () => {};
@@ -120,5 +132,13 @@ function noGreeting(agentName: string, timeoutMs: number): BridgeError {
     what: `${agentName} did not greet`,
     why: `nothing came within ${timeoutMs} ms of connecting`,
     fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
+  });
+}
+
+function noAnswer(agentName: string, timeoutMs: number): BridgeError {
+  return new BridgeError('AGENT_RESPONSE_TIMEOUT', {
+    what: `${agentName} did not answer`,
+    why: `it was silent for ${timeoutMs} ms`,
+    fix: 'Restart it with `gpgconf --kill gpg-agent`.',
   });
 }

@@ -6,23 +6,29 @@ import type { Operation } from '../assuan/operation.ts';
 import { decodeFields } from '../mux/fields.ts';
 import { AheadSession } from './ahead-session.ts';
 import { AnswersAhead } from './answers-ahead.ts';
+import { QuestionsAhead } from './questions-ahead.ts';
 
 const GRIP = 'A'.repeat(40);
 const HASH = '0'.repeat(64);
 const VERSION = 'D 2.2.40\nOK\n';
 const CHANGED = "ERR 67108941 No agent running <GPG Agent> - the agent's answers changed\n";
 const NO_KEY = 'ERR 67108881 No secret key <GPG Agent>\n';
+const FORBIDDEN = 'ERR 67109115 Forbidden <GPG Agent>\n';
 
 /** What a session with an agent that a test plays does, and the target's table. */
 function session({
   rules = {},
   recent = [],
   hurry = false,
+  opened = {},
 }: {
   rules?: Partial<GateRules>;
   recent?: string[];
   hurry?: boolean;
+  /** Lines that were asked when the session was opened, and the answers. */
+  opened?: Record<string, string>;
 } = {}) {
+  const clock = { now: 1_000 };
   const book = new LogBook();
   const sent = { agent: '', client: '', turns: [] as Buffer[], ends: 0 };
   const operations: Operation[] = [];
@@ -54,14 +60,23 @@ function session({
       },
     },
     takeTold: () => notes.splice(0),
-    now: () => 1_000,
+    now: () => clock.now,
     hurry,
   });
   const agent = (said: string) => made.fromAgent(Buffer.from(said, 'latin1'));
   const idFor = (line: string) =>
     answers.table.entries.find(({ pattern }) => new RegExp(pattern).test(line))?.id ?? 0;
-  agent('OK hello\n');
+  const questions = new QuestionsAhead(
+    Object.keys(opened),
+    (...command) => rules.admit?.(...command) ?? PASS,
+  );
+  const blocks = Object.values(opened).map((said) => {
+    const bytes = Buffer.from(said, 'latin1');
+    return { bytes, word: said.startsWith('ERR') ? 'ERR' : 'OK', line: bytes };
+  });
+  made.begin(Buffer.from('OK hello\n'), questions, blocks);
   return {
+    clock,
     made,
     sent,
     operations,
@@ -355,6 +370,126 @@ describe('what no target of ours tells', () => {
     client([], 'NOP\n');
     agent('OK\n');
     expect(sent.client).toBe('');
+  });
+});
+
+describe('a line that was asked when the session was opened', () => {
+  const [first, second] = [`HAVEKEY ${GRIP}`, `HAVEKEY ${'B'.repeat(40)}`] as const;
+  const opened = { [first]: 'OK\n', [second]: NO_KEY };
+
+  it('is answered at once, goes to the agent with the told ones, and is compared', () => {
+    const { client, agent, asked, sent, along, operations, made } = session({ opened });
+    client(['RESET', 'GETINFO version'], `${first}\n`);
+    expect(sent.client).toBe('OK\n');
+    expect(sent.turns).toHaveLength(1);
+    expect(asked()).toEqual(['RESET', 'GETINFO version', first]);
+    expect(along().map(({ line, answer }) => [line, answer])).toEqual(Object.entries(opened));
+    expect(made.owed).toBe(false);
+    agent(`OK\n${VERSION}OK\n`);
+    client(SETTINGS, 'PKSIGN\n');
+    agent('OK\n'.repeat(SETTINGS.length));
+    agent('D signature\nOK\n');
+    expect(sent.client).toBe('OK\nD signature\nOK\n');
+    expect(operations.map(({ command }) => command)).toEqual([
+      ...['RESET', 'GETINFO', 'HAVEKEY'],
+      ...['RESET', 'SIGKEY', 'SETKEYDESC', 'SETHASH', 'PKSIGN'],
+    ]);
+  });
+
+  it('needs no told ones ahead of it, and the next come while the agent is at it', () => {
+    const { client, agent, asked, sent } = session({ opened });
+    client([], `${first}\n`);
+    client(SETTINGS, 'PKSIGN\n');
+    expect(asked()).toEqual([first, ...SETTINGS]);
+    agent('OK\n'.repeat(1 + SETTINGS.length));
+    expect(asked()).toEqual(['PKSIGN']);
+    agent('D signature\nOK\n');
+    expect(sent.client).toBe('OK\nD signature\nOK\n');
+  });
+
+  it('that the agent answers otherwise is followed by no use of a key', () => {
+    for (const [said, gets] of [
+      [NO_KEY, NO_KEY],
+      ['D something\nOK\n', CHANGED],
+    ] as const) {
+      const { client, agent, asked, sent, book } = session({ opened });
+      client([], `${first}\n`);
+      client([...SETTINGS].slice(1), 'PKSIGN\n');
+      agent(said);
+      agent('OK\n'.repeat(SETTINGS.length - 1));
+      expect(asked()).not.toContain('PKSIGN');
+      expect(sent.client).toBe(`OK\n${gets}`);
+      expect(book.text).toContain('the client had been told OK');
+    }
+  });
+
+  it('is not answered so behind a told answer that was another one: it gets that', () => {
+    const { client, agent, asked, sent } = session({ opened });
+    client(['RESET']);
+    agent(NO_KEY);
+    client([], `${first}\n`);
+    expect(sent.client).toBe(NO_KEY);
+    expect(asked()).toEqual(['RESET']);
+  });
+
+  it('waits if anything is behind it, or ahead of it that was not told', () => {
+    for (const waits of [`${first}\n${second}\n`, `# comment\n${first}\n`, `${first}\nRE`]) {
+      const { client, agent, answers, sent } = session({ opened });
+      answers.learn(`KEYINFO ${GRIP}`, Buffer.from(FORBIDDEN));
+      client(['RESET'], waits);
+      expect(sent.client).toBe('');
+      agent('OK\n');
+      agent('OK\n');
+      expect(sent.client).toBe('OK\n');
+    }
+  });
+
+  it('is asked anew when that was long ago, with what else the target used lately', async () => {
+    const { client, agent, answers, asked, sent, along, clock } = session({
+      opened,
+      recent: [first, second],
+    });
+    answers.learn(`KEYINFO ${GRIP}`, Buffer.from(FORBIDDEN));
+    clock.now += 1_001;
+    client([], `${first}\n`);
+    expect(sent.client).toBe('');
+    expect(asked()).toEqual([second]);
+    agent('OK\n');
+    await new Promise(setImmediate);
+    expect(asked()).toEqual([first]);
+    agent(NO_KEY);
+    expect(sent.client).toBe(NO_KEY);
+    expect(along().map(({ line, answer }) => [line, answer])).toEqual([
+      [second, 'OK\n'],
+      [first, NO_KEY],
+    ]);
+  });
+
+  it('is sent along with the first command that waits, which is another', () => {
+    const { client, agent, asked, along } = session({ opened, recent: [first, second] });
+    client([], 'NOP\n');
+    expect(asked()).toEqual(['NOP']);
+    agent('OK\n');
+    expect(along().map(({ line, answer }) => [line, answer])).toEqual(Object.entries(opened));
+  });
+
+  it('is told as the rules make it', () => {
+    const edit = (answer: Buffer) => Buffer.from(answer.toString().replace('all', 'some'));
+    const instead = Buffer.from('HAVEKEY --list=1\n');
+    const rules: Partial<GateRules> = {
+      admit: ({ command }) => (command === 'HAVEKEY' ? { pass: true, instead, edit } : PASS),
+    };
+    const { client, agent, asked, sent, book } = session({
+      rules,
+      opened: { 'HAVEKEY --list': 'D all\nOK\n' },
+    });
+    client(['RESET'], 'HAVEKEY --list\n');
+    expect(sent.client).toBe('D some\nOK\n');
+    expect(asked()).toEqual(['RESET']);
+    agent('OK\n');
+    expect(asked()).toEqual(['HAVEKEY --list=1']);
+    agent('D all\nOK\n');
+    expect(book.text).toBe('');
   });
 });
 

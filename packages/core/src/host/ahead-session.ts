@@ -1,4 +1,5 @@
 import { MAX_AHEAD_LINE, type OnceEntry, onceFields } from '../assuan/answer-table.ts';
+import type { Block } from '../assuan/block-scanner.ts';
 import {
   type Admission,
   CommandGate,
@@ -6,7 +7,6 @@ import {
   type GateOutlets,
   type GateRules,
   PASS,
-  type Passage,
 } from '../assuan/command-gate.ts';
 import type { Operation, Outcome, PendingOperation } from '../assuan/operation.ts';
 import { isKeyUse } from '../assuan/private-key-commands.ts';
@@ -14,6 +14,7 @@ import { Questions } from '../assuan/questions.ts';
 import { BridgeError, toBridgeError } from '../errors.ts';
 import { encodeFields } from '../mux/fields.ts';
 import type { AnswersAhead } from './answers-ahead.ts';
+import { MAX_ALONG_BYTES, QuestionsAhead } from './questions-ahead.ts';
 import { CHANGED, type Told, ToldAnswers, UNKNOWN_TOLD } from './told-answers.ts';
 
 /** Where the bytes of a session go whose target answers ahead. */
@@ -35,18 +36,12 @@ export interface AheadSessionOptions {
   hurry?: boolean;
 }
 
-/** A line that is asked ahead of the client. */
-interface AskedLine {
-  readonly line: string;
-  /** How the rules let it pass. */
-  readonly passage: Passage;
-}
-
+const LF = 0x0a;
 const NOTHING = Buffer.alloc(0);
 const CANCEL = Buffer.from('CAN\n');
 const NO_ENTRIES: readonly OnceEntry[] = [];
-/** Answers that are sent along to one session, in bytes. */
-const MAX_ALONG_BYTES = 65_536;
+/** How long an answer that was asked for when the session was opened may be given; a client asks at once, or it is asked anew. */
+const MAX_FRESH_MS = 1_000;
 /** Ids of told lines that have come ahead of the lines themselves; a target holds back far fewer. */
 const MAX_TOLD = 4_096;
 
@@ -78,8 +73,12 @@ export class AheadSession implements GateRules {
   #line: string | undefined;
   #parts = NOTHING;
   #hasWaited = false;
+  /** What was asked when the session was opened, until the first command that waits. */
+  #fresh: { since: number; entries: readonly OnceEntry[] } | undefined;
+  /** What the command was answered with that goes to the agent next. */
+  #given: OnceEntry | undefined;
   /** Our own questions that the agent is answering. */
-  #asking: { questions: Questions; lines: readonly AskedLine[]; done: () => void } | undefined;
+  #asking: { answers: Questions; questions: QuestionsAhead; done: () => void } | undefined;
   /** Those that leave with the next turn. */
   #along = NO_ENTRIES;
   /** The answer to the line that waits may be needed again in this session. */
@@ -106,9 +105,17 @@ export class AheadSession implements GateRules {
     return this.#told.length > 0 ? 'nothing' : this.gate.halfSaid;
   }
 
+  /** The agent has greeted, and before that answered these questions. */
+  begin(greeting: Buffer, questions: QuestionsAhead, answers: readonly Block[]): void {
+    const entries = questions.entries(answers, () => this.#answers.newId());
+    if (entries.length > 0) this.#fresh = { since: this.#now(), entries };
+    this.gate.fromAgent(greeting);
+  }
+
   /** Takes bytes of the client; see `CommandGate.fromClient`. */
   fromClient(chunk: Buffer): boolean {
     this.#received += chunk.length;
+    if (this.#fresh) this.#answerFresh(chunk);
     return this.gate.fromClient(chunk);
   }
 
@@ -124,6 +131,7 @@ export class AheadSession implements GateRules {
     const id = this.#nextTold();
     const line = id === undefined && block.length > MAX_KEPT_LINE ? '' : lineOf(block);
     if (id !== undefined) return this.#admitTold(operation, block, line, id);
+    if (this.#takeGiven()) return this.#decide(operation, block);
     const refusal = this.#check.refusalOf(operation.command);
     if (refusal) return { answer: refusal };
     this.#line = line;
@@ -132,22 +140,27 @@ export class AheadSession implements GateRules {
     this.#answers.used(line);
     const isFirst = !this.#hasWaited;
     this.#hasWaited = true;
+    const isAsked = this.#takeFresh() !== undefined;
     if (operation.command === 'BYE' || isKeyUse(operation.command)) return this.#decide(operation, block);
-    const recent = isFirst ? this.#answers.recent : [];
+    const recent = isFirst && !isAsked ? this.#answers.recent : [];
     // The line itself is answered anyway, and that answer is sent along, too.
     this.#comesAgain = recent.includes(line);
     const asked = [...recent.filter((each) => each !== line), ...this.#answers.followers(line)];
-    const lines = asked.flatMap((each) => this.#allowed(each));
-    if (lines.length === 0) return this.#decide(operation, block);
+    if (asked.length === 0) return this.#decide(operation, block);
+    const questions = new QuestionsAhead(asked, (...command) => this.#decide(...command));
+    if (questions.count === 0) return this.#decide(operation, block);
     const kept = Buffer.from(block);
-    return this.#ask(lines).then(() => this.#decide(operation, kept));
+    return this.#ask(questions).then(() => this.#decide(operation, kept));
   }
 
   overlaps(operation: PendingOperation, block: Buffer): boolean {
+    this.#takeIds();
     const id = this.#ids[0];
-    if (id === undefined || this.#told.length === 0 || isKeyUse(operation.command)) return false;
+    if (this.#told.length === 0 || isKeyUse(operation.command)) return false;
+    if (id === undefined && !this.#given) return false;
     // What is not passed as it is, or not told by our table, has its turn when the agent has answered the others.
     if (this.#decide(operation, block) !== PASS) return false;
+    if (id === undefined) return this.#takeGiven();
     const told = this.#check.find(id, lineOf(block), operation.command);
     if (!told) return false;
     this.#ids.shift();
@@ -181,14 +194,59 @@ export class AheadSession implements GateRules {
     this.#rules.finishedLate?.(outcome);
   }
 
+  /**
+   * Answers the first line that waits, if that was asked when the session was opened and nothing is behind it: before the
+   * told ones ahead of it are looked at, with which it goes to the agent and is compared.
+   */
+  #answerFresh(chunk: Buffer): void {
+    if (!this.gate.isIdle || !this.#check.isAsTold) return;
+    this.#takeIds();
+    let at = 0;
+    for (const _ of this.#ids) {
+      const lf = chunk.indexOf(LF, at);
+      if (lf < 0) return;
+      at = lf + 1;
+    }
+    if (chunk.indexOf(LF, at) !== chunk.length - 1) return;
+    const line = chunk.toString('latin1', at, chunk.length - 1);
+    const given = this.#fresh?.entries.find((each) => each.line === line);
+    if (!given || !this.#takeFresh()) return;
+    this.#hasWaited = true;
+    this.#given = given;
+    this.#out.toClientInTurn(Buffer.from(given.answer, 'latin1'), this.#turn());
+    this.#answers.used(line);
+  }
+
+  /** With the first command that waits: what was asked is sent along, unless that is too long ago. */
+  #takeFresh(): readonly OnceEntry[] | undefined {
+    const fresh = this.#fresh;
+    this.#fresh = undefined;
+    if (!fresh || this.#now() - fresh.since > MAX_FRESH_MS) return undefined;
+    this.#check.sentAlong(fresh.entries);
+    this.#along = fresh.entries;
+    return fresh.entries;
+  }
+
+  /** Whether this command is the one that was answered already: it is told, by this end. */
+  #takeGiven(): boolean {
+    if (!this.#given) return false;
+    this.#told.push(this.#given);
+    this.#given = undefined;
+    return true;
+  }
+
   #nextTold(): number | undefined {
+    this.#takeIds();
+    return this.#ids.shift();
+  }
+
+  #takeIds(): void {
     const notes = this.#takeTold();
     for (const note of notes ?? []) {
       for (let at = 0; at + 4 <= note.length && this.#ids.length < MAX_TOLD; at += 4) {
         this.#ids.push(note.readUInt32BE(at));
       }
     }
-    return this.#ids.shift();
   }
 
   #admitTold(
@@ -262,18 +320,11 @@ export class AheadSession implements GateRules {
     return Buffer.concat([count, encodeFields(onceFields(along))]);
   }
 
-  /** A line that the rules let pass, as the client's own would. */
-  #allowed(line: string): AskedLine[] {
-    const operation = { command: line.split(' ', 1)[0] ?? '', startedAt: this.#now() };
-    const admission = this.#decide(operation, bytesOf(line));
-    return admission instanceof Promise || 'answer' in admission ? [] : [{ line, passage: admission }];
-  }
-
   /** Asks lines of our own before the command that waits. */
-  #ask(lines: readonly AskedLine[]): Promise<void> {
+  #ask(questions: QuestionsAhead): Promise<void> {
     return new Promise((done) => {
-      this.#asking = { questions: new Questions(lines.length), lines, done };
-      this.#out.toAgent(Buffer.concat(lines.map(({ line, passage }) => passage.instead ?? bytesOf(line))));
+      this.#asking = { answers: new Questions(questions.count), questions, done };
+      this.#out.toAgent(questions.bytes);
     });
   }
 
@@ -281,7 +332,7 @@ export class AheadSession implements GateRules {
     const asking = this.#asking;
     if (!asking) return;
     try {
-      if (!asking.questions.take(Buffer.from(chunk))) {
+      if (!asking.answers.take(Buffer.from(chunk))) {
         if (this.gate.hurry) this.#out.toAgent(EMPTY_COMMENT);
         return;
       }
@@ -291,15 +342,7 @@ export class AheadSession implements GateRules {
       return;
     }
     this.#asking = undefined;
-    let left = MAX_ALONG_BYTES;
-    const along: OnceEntry[] = [];
-    for (const [index, { bytes, word }] of asking.questions.answers.entries()) {
-      const { line, passage } = asking.lines[index]!;
-      const answer = (word === 'OK' && passage.edit?.(bytes)) || bytes;
-      left -= answer.length;
-      if (left < 0) break;
-      along.push({ id: this.#answers.newId(), line, answer: answer.toString('latin1') });
-    }
+    const along = asking.questions.entries(asking.answers.answers, () => this.#answers.newId());
     this.#check.sentAlong(along);
     this.#along = [...this.#along, ...along];
     asking.done();
@@ -316,10 +359,6 @@ function inquiredAhead(): BridgeError {
 
 /** A longer line is learned nothing of. */
 const MAX_KEPT_LINE = 1_001;
-
-function bytesOf(line: string): Buffer {
-  return Buffer.from(`${line}\n`, 'latin1');
-}
 
 /** The line of a block that is one line; else nothing. */
 function lineOf(block: Buffer): string {

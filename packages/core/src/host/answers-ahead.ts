@@ -89,8 +89,9 @@ export class AnswersAhead {
   readonly #entries = new Map<string, KnownEntry>();
   readonly #byId = new Map<number, KnownEntry>();
   readonly #forgotten: number[] = [];
-  /** In the order in which they were last used. */
+  /** In the order in which they were used, as far as that says which one has to go next. */
   readonly #recent = new Set<string>();
+  #recentLines: readonly string[] | undefined;
   /** KEYINFO lines that were asked since they may follow what a client asked, and how often. */
   readonly #followed = new Map<string, number>();
   #lastId = 0;
@@ -182,17 +183,20 @@ export class AnswersAhead {
 
   /** The target used a line, which is asked for its next session if it may be. */
   used(line: string): void {
+    if (this.#recent.size < MAX_RECENT && this.#recent.has(line)) return;
     // One of these is in no entry; see `#add`.
     if (!this.#recent.delete(line) && (!ASKED_ALONG.test(line) || this.#isKnown(line))) return;
     this.#recent.add(line);
+    this.#recentLines = undefined;
     if (this.#recent.size <= MAX_RECENT) return;
     const [oldest = ''] = this.#recent;
     this.#recent.delete(oldest);
   }
 
-  /** The HAVEKEY and KEYINFO lines that the target used lately. */
+  /** The HAVEKEY and KEYINFO lines that the target used lately; the same list as long as they are the same. */
   get recent(): readonly string[] {
-    return [...this.#recent];
+    this.#recentLines ??= [...this.#recent];
+    return this.#recentLines;
   }
 
   /** What gpg may ask next about the keys of a line; what the target has used is among the recent ones. */
@@ -218,6 +222,7 @@ export class AnswersAhead {
     this.#entries.set(pattern, entry);
     this.#byId.set(entry.id, entry);
     for (const line of this.#recent) if (entry.fits.test(line)) this.#recent.delete(line);
+    this.#recentLines = undefined;
   }
 
   #remove(pattern: string): void {

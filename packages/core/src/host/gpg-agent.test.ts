@@ -197,6 +197,32 @@ test('opens connections that have greeted, from the second on with one socket an
   expect(await asked()).toEqual(before.asked);
 });
 
+test('asks what whoever opens a connection asks, with its own questions and before the greeting', async () => {
+  const { env } = await home();
+  const { agent, sockets } = agentFor({ env });
+  const lines = [`HAVEKEY ${'0'.repeat(40)}`, 'GETINFO pid', 'RESET'];
+  const questions = { bytes: Buffer.from(lines.map((line) => `${line}\n`).join('')), count: lines.length };
+  const answersOf = async () => {
+    const { answers, greeting, socket } = await new Promise<OpenedAgent>((opened, failed) =>
+      agent.open({ opened, failed }, undefined, questions),
+    );
+    expect(greeting.toString()).toMatch(/^OK [^\n]*\n$/);
+    // The connection is the caller's, and nothing is left on it.
+    socket.write('GETINFO restricted\n');
+    expect(String((await once(socket, 'data'))[0])).toBe('OK\n');
+    socket.destroy();
+    return answers?.map(({ bytes }) => bytes.toString());
+  };
+  const expected = [
+    expect.stringMatching(/^ERR 67108881 /),
+    expect.stringMatching(/^(?:ERR 67109115 |D \d+\nOK\n)/),
+    'OK\n',
+  ];
+  // The first has to find the agent; those after it connect at once.
+  for (const _time of [1, 2, 3]) expect(await answersOf()).toEqual(expected);
+  expect(sockets.length).toBeGreaterThanOrEqual(3);
+});
+
 test('tells a greeting from the answers behind it, wherever they are cut', async () => {
   const socketPath = join(await tempDir(), 's');
   const [greeting, answers] = ['# hello\nOK Pleased\n', 'OK\nD 2.4.7\nOK\n'];

@@ -1,6 +1,7 @@
 import type { NetConnectOpts, Socket } from 'node:net';
 import { ask } from '../assuan/ask.ts';
 import { type AnswersOutcome, awaitAnswers } from '../assuan/await-answers.ts';
+import type { Block } from '../assuan/block-scanner.ts';
 import { GREETING_TIMEOUT_MS } from '../assuan/greeting.ts';
 import { BridgeError, type ErrorCode } from '../errors.ts';
 import { changeStamp, type SocketIdentity, tellableIdentity } from '../fs/socket-identity.ts';
@@ -15,6 +16,7 @@ import { type AgentConnection, type ConnectOptions, connectToAgent } from './con
 import type { GivingUp } from './giving-up.ts';
 import {
   answersInPieces,
+  type FirstQuestions,
   type OpenedAgent,
   type OpenOptions,
   type OpenOutcome,
@@ -44,15 +46,16 @@ interface Reached {
   path: string;
   /** That of the socket when it was connected to. */
   stamp: string | undefined;
-  /** How many bytes of our own questions were sent before it greeted. */
-  asked: number;
   /** Called when the agent ends before it has answered them. */
   again: (() => void) | undefined;
   signal: GivingUp | undefined;
 }
 
 /** What every connection is asked first. */
-const INTRODUCTION = { bytes: Buffer.from('GETINFO restricted\nGETINFO version\n'), lines: 2 };
+const INTRODUCTION: FirstQuestions = {
+  bytes: Buffer.from('GETINFO restricted\nGETINFO version\n'),
+  count: 2,
+};
 /** How often a socket that was replaced meanwhile is checked for one connection. */
 const MOST_CHECKS = 5;
 
@@ -69,7 +72,9 @@ export class HostGpgAgent {
       (await configuredPath('extra-socket', this.#options)) ?? listDir('agent-extra-socket', this.#options),
   );
   #launching: Promise<void> | undefined;
-  readonly #queue = new OpeningQueue((outcome, signal) => this.#openNow(outcome, signal));
+  readonly #queue = new OpeningQueue((outcome, signal, questions) =>
+    this.#openNow(outcome, signal, questions),
+  );
   /** The check before the first use of the socket, and of every one that an agent makes in its place. */
   readonly #check = new Remembered(() => onceMore(() => this.#checkRestricted()));
   /** The socket that was checked; an agent that is started again makes another. */
@@ -113,98 +118,109 @@ export class HostGpgAgent {
   /**
    * Opens a connection: `outcome` is called when the agent has greeted, or can't be used. A Unix socket that
    * was used before is connected to at once; an agent that has to be found, started or waited for takes
-   * `connect`, and so does one that closes such a connection before it greets.
+   * `connect`, and so does one that closes such a connection before it greets. With `questions` their answers are waited
+   * for, too.
    */
-  open(outcome: OpenOutcome, signal?: GivingUp): void {
-    this.#queue.open(outcome, signal);
+  open(outcome: OpenOutcome, signal?: GivingUp, questions?: FirstQuestions): void {
+    this.#queue.open(outcome, signal, questions);
   }
 
-  #openNow(outcome: OpenOutcome, signal?: GivingUp): void {
+  #openNow(outcome: OpenOutcome, signal: GivingUp | undefined, questions: FirstQuestions | undefined): void {
     const path = this.#directPath;
+    const first = questionsWith(questions);
     if (path === undefined) {
-      this.#openAnew(outcome, signal);
+      this.#openAnew(outcome, signal, first);
       return;
     }
-    const anew = () => this.#openAnew(outcome, signal);
+    const anew = () => this.#openAnew(outcome, signal, first);
     const isChecked = () => this.#isChecked({ path, socketPath: path });
     const socket = this.#createSocket({ path });
     // It is asked before it has greeted: its answers come right behind. Bytes that are taken show that it is connected.
-    const asked = isChecked() ? writeFirst(socket, INTRODUCTION.bytes) : 0;
+    const taken = isChecked() ? writeFirst(socket, first.bytes) : 0;
+    const isAsked = taken === first.bytes.length;
     const direct: OpenOutcome = {
       opened: (agent) => {
-        if (asked > 0 || isChecked()) {
-          this.#introduce(agent, { path, stamp: this.#checked?.stamp, asked, again: anew, signal }, outcome);
+        const { socket: opened, greeting, greetingLength, answers = [] } = agent;
+        if (taken === 0 && !isChecked()) {
+          end(opened);
+          this.#forgetCheck();
+          anew();
           return;
         }
-        agent.socket.on('error', () => {}).destroy();
-        this.#forgetCheck();
-        anew();
+        const reached = { path, stamp: this.#checked?.stamp, again: anew, signal };
+        if (!isAsked) {
+          this.#introduce(agent, first, taken, reached, outcome);
+          return;
+        }
+        introduced(
+          { socket: opened, greeting: greeting.subarray(0, greetingLength) },
+          answers,
+          reached,
+          outcome,
+        );
       },
       failed: (error) => outcome.failed(error),
     };
-    openSocket(socket, this.#openOptions(signal), direct, anew);
+    openSocket(socket, { ...this.#openOptions(signal), questions: isAsked ? first.count : 0 }, direct, anew);
   }
 
   #openOptions(signal: GivingUp | undefined): OpenOptions {
     return { greetingTimeoutMs: this.#options.greetingTimeoutMs, log: this.#log, signal };
   }
 
-  #openAnew(outcome: OpenOutcome, signal: GivingUp | undefined, isRepeated = false): void {
-    const again = isRepeated ? undefined : () => this.#openAnew(outcome, signal, true);
-    const reached: Reached = { path: '', stamp: undefined, asked: 0, again, signal };
+  #openAnew(
+    outcome: OpenOutcome,
+    signal: GivingUp | undefined,
+    first: FirstQuestions,
+    isRepeated = false,
+  ): void {
+    const again = isRepeated ? undefined : () => this.#openAnew(outcome, signal, first, true);
+    const reached: Reached = { path: '', stamp: undefined, again, signal };
     const connect = async () => {
       const connection = await this.connect();
       reached.path = connection.socketPath;
       reached.stamp = this.#checked?.stamp;
       return connection;
     };
-    const introduced: OpenOutcome = {
-      opened: (agent) => this.#introduce(agent, reached, outcome),
+    const greeted: OpenOutcome = {
+      opened: (agent) => this.#introduce(agent, first, 0, reached, outcome),
       failed: (error) => outcome.failed(error),
     };
-    openAgent(connect, introduced, this.#openOptions(signal));
+    openAgent(connect, greeted, this.#openOptions(signal));
   }
 
-  /** Every connection begins with questions of our own: whether it is a restricted one, and to which agent. */
+  /** Asks what is left of the first questions, of which so many bytes were taken, and waits for the answers. */
   #introduce(
     { socket, greeting: received, greetingLength = received.length }: OpenedAgent,
-    { path, stamp, asked, again, signal }: Reached,
+    { bytes, count }: FirstQuestions,
+    taken: number,
+    reached: Reached,
     outcome: OpenOutcome,
   ): void {
     // What an agent says that was asked nothing is no answer, and stays with the greeting.
-    const greeting = asked > 0 ? received.subarray(0, greetingLength) : received;
+    const greeting = taken > 0 ? received.subarray(0, greetingLength) : received;
+    const { again, signal } = reached;
     let stopWaiting = () => {};
-    const end = () => void socket.on('error', () => {}).destroy();
     const abort = () => {
       stopWaiting();
-      end();
+      end(socket);
     };
     const timeoutMs = this.#options.greetingTimeoutMs ?? GREETING_TIMEOUT_MS;
     const answers: AnswersOutcome = {
-      answered([restricted, version]) {
+      answered(all) {
         signal?.removeEventListener('abort', abort);
-        if (restricted?.word !== 'OK') {
-          end();
-          outcome.failed(notRestricted(path));
-          return;
-        }
-        const identity = {
-          version: version?.bytes.toString('latin1') ?? '',
-          socket: `${path} ${stamp}`,
-        };
-        outcome.opened({ socket, greeting, identity });
+        introduced({ socket, greeting }, all, reached, outcome);
       },
       failed(error) {
         signal?.removeEventListener('abort', abort);
-        end();
+        end(socket);
         if (error.code === 'AGENT_CLOSED' && again) again();
         else outcome.failed(error);
       },
     };
-    if (socket.writable && asked < INTRODUCTION.bytes.length)
-      writeNow(socket, INTRODUCTION.bytes.subarray(asked));
+    if (socket.writable) writeNow(socket, bytes.subarray(taken));
     signal?.addEventListener('abort', abort);
-    stopWaiting = awaitAnswers(socket, INTRODUCTION.lines, timeoutMs, answers, {
+    stopWaiting = awaitAnswers(socket, count, timeoutMs, answers, {
       hurry: answersInPieces(socket),
       received: received.subarray(greeting.length),
     });
@@ -310,6 +326,36 @@ export class HostGpgAgent {
       socket.destroy();
     }
   }
+}
+
+/** The first questions of every connection, and those of whoever opens it. */
+function questionsWith(more: FirstQuestions | undefined): FirstQuestions {
+  if (!more || more.count === 0) return INTRODUCTION;
+  return {
+    bytes: Buffer.concat([INTRODUCTION.bytes, more.bytes]),
+    count: INTRODUCTION.count + more.count,
+  };
+}
+
+/** Every connection begins with questions of our own: whether it is a restricted one, and to which agent. */
+function introduced(
+  { socket, greeting }: OpenedAgent,
+  [restricted, version, ...answers]: readonly Block[],
+  { path, stamp }: Reached,
+  outcome: OpenOutcome,
+): void {
+  if (restricted?.word !== 'OK') {
+    end(socket);
+    outcome.failed(notRestricted(path));
+    return;
+  }
+  const identity = { version: version?.bytes.toString('latin1') ?? '', socket: `${path} ${stamp}` };
+  outcome.opened({ socket, greeting, answers, identity });
+}
+
+/** Ends a connection; a late error has nobody left to tell. */
+function end(socket: Socket): void {
+  socket.on('error', () => {}).destroy();
 }
 
 function restartedAgain(path: string): BridgeError {

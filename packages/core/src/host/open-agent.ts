@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { Block } from '../assuan/block-scanner.ts';
 import { awaitGreeting } from '../assuan/greeting.ts';
 import { BridgeError, type ErrorCode, toBridgeError } from '../errors.ts';
 import type { LogCallback } from '../log.ts';
@@ -12,8 +13,16 @@ export interface OpenedAgent {
   readonly greeting: Buffer;
   /** How much of that is the greeting itself; all of it, unless said. */
   readonly greetingLength?: number;
+  /** The answers to questions that were asked before it greeted. */
+  readonly answers?: readonly Block[];
   /** Which agent it is, where that was asked. */
   readonly identity?: AgentIdentity;
+}
+
+/** Lines that a connection is asked before anything else, and that no agent asks anything back to. */
+export interface FirstQuestions {
+  readonly bytes: Buffer;
+  readonly count: number;
 }
 
 /** An agent as a connection to it shows: another one may answer in another way. */
@@ -35,6 +44,8 @@ export interface OpenOutcome {
 export interface OpenOptions {
   greetingTimeoutMs?: number | undefined;
   log?: LogCallback | undefined;
+  /** How many lines it was asked that are answered behind the greeting, and waited for. */
+  questions?: number | undefined;
   /** Gives up: neither outcome is called after it, and the connection is ended. */
   signal?: GivingUp | undefined;
 }
@@ -45,7 +56,7 @@ export function answersInPieces(socket: Socket): boolean {
 }
 
 /** Opens connections, each with one call of its outcome. */
-export type OpenAgent = (outcome: OpenOutcome, signal?: GivingUp) => void;
+export type OpenAgent = (outcome: OpenOutcome, signal?: GivingUp, questions?: FirstQuestions) => void;
 
 const HOST_AGENT = "the host's gpg-agent";
 
@@ -100,17 +111,17 @@ export function openOnce(
 /** Waits for the greeting on a socket that is connected or about to be; `closed` is called if it ends before. */
 export function openSocket(
   socket: Socket,
-  { greetingTimeoutMs, signal }: OpenOptions,
+  { greetingTimeoutMs, questions, signal }: OpenOptions,
   outcome: OpenOutcome,
   closed: (cause: Error | undefined) => void,
 ): void {
   const stopWaiting = awaitGreeting(
     socket,
-    { timeoutMs: greetingTimeoutMs, agentName: HOST_AGENT },
+    { timeoutMs: greetingTimeoutMs, agentName: HOST_AGENT, questions },
     {
-      greeted(received, length) {
+      greeted(received, length, answers) {
         signal?.removeEventListener('abort', abort);
-        outcome.opened({ socket, greeting: received, greetingLength: length });
+        outcome.opened({ socket, greeting: received, greetingLength: length, answers });
       },
       refused(error) {
         end();

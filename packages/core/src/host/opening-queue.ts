@@ -1,5 +1,5 @@
 import type { GivingUp } from './giving-up.ts';
-import type { OpenAgent, OpenOutcome } from './open-agent.ts';
+import type { FirstQuestions, OpenAgent, OpenOutcome } from './open-agent.ts';
 
 /**
  * How many connections may be in the making at once. An agent's own queue has 64 places: with more attempts than
@@ -12,6 +12,7 @@ const PATIENCE_MS = 5_000;
 interface Waiting {
   outcome: OpenOutcome;
   signal: GivingUp | undefined;
+  questions: FirstQuestions | undefined;
   since: number;
 }
 
@@ -25,12 +26,12 @@ export class OpeningQueue {
     this.#open = open;
   }
 
-  open(outcome: OpenOutcome, signal?: GivingUp): void {
-    if (this.#opening < MOST_AT_ONCE) this.#start(outcome, signal);
-    else this.#waiting.push({ outcome, signal, since: performance.now() });
+  open(outcome: OpenOutcome, signal?: GivingUp, questions?: FirstQuestions): void {
+    if (this.#opening < MOST_AT_ONCE) this.#start(outcome, signal, questions);
+    else this.#waiting.push({ outcome, signal, questions, since: performance.now() });
   }
 
-  #start(outcome: OpenOutcome, signal: GivingUp | undefined): void {
+  #start(outcome: OpenOutcome, signal: GivingUp | undefined, questions: FirstQuestions | undefined): void {
     let isOver = false;
     const over = () => {
       if (isOver) return;
@@ -58,13 +59,14 @@ export class OpeningQueue {
         },
       },
       signal,
+      questions,
     );
   }
 
   #startNext(): void {
     while (this.#opening < MOST_AT_ONCE && this.#waiting.length > 0) {
-      const { outcome, signal } = this.#waiting.shift()!;
-      if (!signal?.aborted) this.#start(outcome, signal);
+      const { outcome, signal, questions } = this.#waiting.shift()!;
+      if (!signal?.aborted) this.#start(outcome, signal, questions);
     }
   }
 }

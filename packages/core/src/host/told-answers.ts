@@ -47,6 +47,11 @@ export class ToldAnswers {
     return once;
   }
 
+  /** Whether every answer so far was as told, or its difference was given to the client. */
+  get isAsTold(): boolean {
+    return this.#difference === undefined;
+  }
+
   /** The agent's whole answer to a told line; an inquiry was cancelled, and is not as told whatever came of it. */
   compare(told: Told, answer: string, hasInquired: boolean): void {
     if (answer === told.answer && !hasInquired) return;

@@ -24,15 +24,16 @@ static void tell_client(struct stream *stream, const char *text, size_t size) {
     stream->taken -= (int64_t)size;
 }
 
-// Greets a client if there is a table; returns what OPEN says of it.
-static const char *greet(struct stream *stream, const char *type) {
+// Greets a client if there is a table, behind OPEN, which says so: the host has something to do meanwhile.
+static void greet(struct stream *stream, const char *type) {
     bool ssh = !strcmp(type, "ssh-agent");
-    if (unanswered > 1 || !(ssh ? binds.count == 3 : table.count && !strcmp(type, "gpg-agent"))) return "";
-    stream->ahead = allocate(sizeof *stream->ahead);
-    *stream->ahead = (struct ahead){.turn = true, .is_first = true, .ssh = ssh};
-    if (ssh) return "";
-    tell_client(stream, table.list[0].data, table.list[0].size);
-    return " greeted";
+    bool is_on = unanswered < 2 && (ssh ? binds.count == 3 : table.count && !strcmp(type, "gpg-agent"));
+    if (is_on) stream->ahead = allocate(sizeof *stream->ahead);
+    if (is_on) *stream->ahead = (struct ahead){.turn = true, .is_first = true, .ssh = ssh};
+    char text[TYPE_MAX + 16];
+    int size = snprintf(text, sizeof text, "%s%s", type, is_on && !ssh ? " greeted" : "");
+    frame(OPEN, stream->id, text, (size_t)size);
+    if (is_on && !ssh) flush(1, NULL), tell_client(stream, table.list[0].data, table.list[0].size);
 }
 
 // Bytes of the client's first line or message, if it is whole, or too long a message; else 0.

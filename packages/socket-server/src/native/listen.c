@@ -25,9 +25,7 @@ static void open_stream(struct listener *listener, int fd) {
     *stream = (struct stream){.id = last_id, .fd = fd, .may_send = CREDIT, .may_get = CREDIT, .listener = listener};
     open_streams += stream->open = true;
     watch_read(fd, client_readable, stream);
-    char text[TYPE_MAX + 16];
-    int size = snprintf(text, sizeof text, "%s%s", listener->type, greet(stream, listener->type));
-    frame(OPEN, stream->id, text, (size_t)size);
+    greet(stream, listener->type);
 }
 
 // A socket that is about to be closed is emptied.

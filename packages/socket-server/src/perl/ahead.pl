@@ -5,32 +5,38 @@
 use constant { LINE_MAX => 1_000, KEPT_MAX => 8_192 };
 # Of an entry. LATER: not as the first command of a session.
 use constant { ENTRY => 0, ANSWER => 1, LATER => 2, PATTERN => 3 };
+# Of a client. IS_TURN: nothing is owed to it. FIRST: no command has come. SENT: bytes that went to the host. KEPT, IDS,
+# BEGUN: what was answered, the entries, and the beginning of the next. ONCE: answers that serve once, by their lines.
+# SSH: messages, not lines.
+use constant { IS_TURN => 0, FIRST => 1, SENT => 2, KEPT => 3, IDS => 4, BEGUN => 5, ONCE => 6, SSH => 7 };
 
-# Entries by the first word of the lines that they fit. @bind is for clients of the ssh-agent: an entry, whose PATTERN
-# is how a message begins behind its length.
-my ($greeting, %table, @bind);
+# Entries by their line, where they fit one alone; the others by how the lines begin that they fit: the first word, and of
+# an option its name. @bind is for clients of the ssh-agent: an entry, whose PATTERN is how a message begins behind its
+# length.
+my ($greeting, %exact, %table, @bind);
 
 sub set_table {
     my ($place, $payload) = @_;    # 0: of the gpg-agent, 1: of the ssh-agent
     if ($place) { @bind = (unpack '(N/a)*', $payload)[0, 2, 3, 1]; @bind = () if !defined $bind[PATTERN]; return }
     ($greeting, my @fields) = unpack '(N/a)*', $payload;
-    %table = ();
+    %exact = %table = ();
     while (my ($id, $later, $pattern, $answer) = splice @fields, 0, 4) {
-        push @{$table{$pattern =~ /^\^(\w+)/ && $1}}, [$id, $answer, $later, qr/$pattern/];
+        my $entry = [$id, $answer, $later, qr/$pattern/];
+        if ($pattern =~ /^\^([\w =-]+)\$\z/) { $exact{$1} = $entry }
+        else { push @{$table{$pattern =~ /^\^(\w+(?: [\w-]+=)?)/ && $1}}, $entry }
     }
 }
 
-# Greets a client if there is a table; returns what OPEN says of it.
+# Greets a client if there is a table, behind OPEN, which says so: the host has something to do meanwhile.
 sub greet {
     my ($stream, $type) = @_;
     my $ssh = $type eq 'ssh-agent';
-    return '' if !($ssh ? @bind : $type eq 'gpg-agent' && $greeting) || $unanswered > 1;
-    # turn: nothing is owed to the client. sent: bytes that went to the host. kept, ids, begun: what was answered, the
-    # entries, and the beginning of the next. once: answers that serve once, by their lines. ssh: messages, not lines.
-    $stream->[AHEAD] = {turn => 1, first => 1, sent => 0, kept => '', ids => '', begun => '', once => {}, ssh => $ssh};
-    return '' if $ssh;
+    my $is_on = ($ssh ? @bind : $type eq 'gpg-agent' && $greeting) && $unanswered < 2;
+    $stream->[AHEAD] = [1, 1, 0, '', '', '', {}, $ssh] if $is_on;
+    frame(OPEN, $stream->[ID], $is_on && !$ssh ? "$type greeted" : $type);
+    return if !$is_on || $ssh;
+    flush();
     tell_client($stream, $greeting);
-    return ' greeted';
 }
 
 sub tell_client {
@@ -44,48 +50,51 @@ sub tell_client {
     watch_write($stream->[FD], sub { client_writable($stream) });
 }
 
-# Bytes of the line or message at $from of a text, if it is whole, or too long a message; else 0.
-sub whole {
-    my ($ssh, $from) = @_[0, 2];
-    if (!$ssh) { my $lf = index $_[1], "\n", $from; return $lf < 0 ? 0 : $lf + 1 - $from }
-    my $left = length($_[1]) - $from;
-    my $size = $left < 4 ? 0 : 4 + unpack 'N', substr $_[1], $from, 4;
+# Bytes of the message at $from of a text, if it is whole or too long; else 0.
+sub whole_message {
+    my $from = $_[1];
+    my $left = length($_[0]) - $from;
+    my $size = $left < 4 ? 0 : 4 + unpack 'N', substr $_[0], $from, 4;
     return $size <= $left || $size > KEPT_MAX ? $size : 0;
 }
 
-# Takes what was read behind $at + HEADER, and returns true, while it is the client's turn.
+# Takes what was read behind $at + HEADER, and returns true, while it is the client's turn. A client waits for each
+# answer: few steps for a line are worth more here than few lines.
 sub read_ahead {
     my ($stream, $at, $read) = @_;
     my $ahead = $stream->[AHEAD];
-    if (!$ahead->{turn}) { $ahead->{sent} += $read; return 0 }
-    my $text = $ahead->{begun} . substr $out, $at + HEADER, $read;
+    if (!$ahead->[IS_TURN]) { $ahead->[SENT] += $read; return 0 }
+    my $text = $ahead->[BEGUN] . substr $out, $at + HEADER, $read;
     substr($out, $at) = '';
     my $may_answer = !length $stream->[QUEUE] && $unanswered < 2;    # nothing while the host's answer is late
-    my ($answers, $from, $size) = ('', 0);
-    while ($size = whole($ahead->{ssh}, $text, $from)) {
+    my ($ssh, $answers, $from, $size) = ($ahead->[SSH], '', 0);
+    while (($size = $ssh ? whole_message($text, $from) : index($text, "\n", $from) + 1 - $from) > 0) {
         my $one = substr $text, $from, $size;
-        my $entry = $may_answer && length $ahead->{kept} < KEPT_MAX
-            && ($ahead->{ssh} ? find_bind($one) : find_entry($ahead, substr $one, 0, -1));
-        $ahead->{first} = 0;
+        my $entry = $may_answer && length $ahead->[KEPT] < KEPT_MAX
+            && ($ssh ? find_bind($one) : find_entry($ahead, substr $one, 0, -1));
+        $ahead->[FIRST] = 0;
         last if !$entry;
         $answers .= $entry->[ANSWER];
-        $ahead->{ids} .= pack 'N', $entry->[ENTRY];
-        $ahead->{kept} .= $one;
+        $ahead->[IDS] .= pack 'N', $entry->[ENTRY];
+        $ahead->[KEPT] .= $one;
         $from += $size;
     }
     tell_client($stream, $answers) if length $answers;
-    $ahead->{begun} = substr $text, $from;
-    pass_kept($stream) if $size || !$ahead->{ssh} && length $ahead->{begun} > LINE_MAX;
+    $ahead->[BEGUN] = substr $text, $from;
+    pass_kept($stream) if $size > 0 || !$ssh && length $ahead->[BEGUN] > LINE_MAX;
     return 1;
 }
 
 sub find_entry {
     my ($ahead, $line) = @_;
     return if length $line > LINE_MAX;
-    my $once = delete $ahead->{once}{$line};
-    return $once if $once;
-    for my $entry (@{$line =~ /^(\w+)/ && $table{$1} || []}) {
-        return $entry if $line =~ $entry->[PATTERN] && !($ahead->{first} && $entry->[LATER]);
+    my $entry = %{$ahead->[ONCE]} && delete $ahead->[ONCE]{$line};
+    return $entry if $entry;
+    $entry = $exact{$line};
+    return $ahead->[FIRST] && $entry->[LATER] ? undef : $entry if $entry;
+    return if $line !~ /^(\w+)( [\w-]+=)?/;
+    for $entry ($2 ? @{$table{$1 . $2} || []} : (), @{$table{$1} || []}) {
+        return $entry if $line =~ $entry->[PATTERN] && !($ahead->[FIRST] && $entry->[LATER]);
     }
     return;
 }
@@ -99,17 +108,17 @@ sub find_bind {
 sub pass_kept {
     my ($stream) = @_;
     my $ahead = $stream->[AHEAD];
-    return if !$ahead || !length(my $bytes = $ahead->{kept} . $ahead->{begun});
-    frame(TOLD, $stream->[ID], $ahead->{ids}) if length $ahead->{ids};
+    return if !$ahead || !length(my $bytes = $ahead->[KEPT] . $ahead->[BEGUN]);
+    frame(TOLD, $stream->[ID], $ahead->[IDS]) if length $ahead->[IDS];
     frame(DATA, $stream->[ID], $bytes);
-    $ahead->{sent} += length $bytes;
-    @$ahead{qw(turn kept ids begun)} = (0, '', '', '');
+    $ahead->[SENT] += length $bytes;
+    @$ahead[IS_TURN, KEPT, IDS, BEGUN] = (0, '', '', '');
 }
 
 # It is the client's turn if the host has answered everything that was sent.
 sub take_turn {
     my ($ahead, $payload) = @_;
     my ($count, @fields) = (unpack('N', $payload), unpack '(N/a)*', substr $payload, 4);
-    while (my ($id, $line, $answer) = splice @fields, 0, 3) { $ahead->{once}{$line} = [$id, $answer] }
-    $ahead->{turn} = 1 if $count == $ahead->{sent} % 4_294_967_296;
+    while (my ($id, $line, $answer) = splice @fields, 0, 3) { $ahead->[ONCE]{$line} = [$id, $answer] }
+    $ahead->[IS_TURN] = 1 if $count == $ahead->[SENT] % 4_294_967_296;
 }

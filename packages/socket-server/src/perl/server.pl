@@ -338,7 +338,7 @@ sub accept_clients {
         my ($id, $fd) = (++$last_id, fileno $client);
         $streams{$id} = $by_fd[$fd] = [$id, $client, $fd, '', CREDIT, CREDIT, 0, 0, 0, '', $listener->{words}];
         vec($readers, $fd, 1) = 1;
-        frame(OPEN, $id, $listener->{type} . greet($streams{$id}, $listener->{type}));
+        greet($streams{$id}, $listener->{type});
     }
 }
 

@@ -4,9 +4,10 @@
 # Bytes of a line, and of what was answered and has not gone to the host; a message has as many.
 LINE_MAX, KEPT_MAX = 1000, 8192
 
-# table: entries of id, answer, whether not as the first command of a session, and pattern; by the first word of the
-# lines that they fit. bind is for clients of the ssh-agent: an id, an answer, and how a message begins behind its length.
-greeting, first_word, table, bind = b'', None, {}, None
+# Entries are an id, an answer, whether not as the first command of a session, and a pattern. exact: by their line, where
+# they fit one alone. table: by how the lines begin that they fit, the first word, and of an option its name. bind is for
+# clients of the ssh-agent: an id, an answer, and how a message begins behind its length.
+greeting, beginning, exact, table, bind = b'', None, {}, {}, None
 
 # turn: nothing is owed to the client. sent: bytes that went to the host. kept, ids, begun: what was answered, the
 # entries, and the beginning of the next. once: answers that serve once, by their lines. ssh: messages, not lines.
@@ -24,25 +25,29 @@ def split_fields(payload, at=0):
     return fields
 
 def set_table(place, payload):
-    global greeting, first_word, table, bind
+    global greeting, beginning, exact, table, bind
     if place:  # 0: of the gpg-agent, 1: of the ssh-agent
         fields = split_fields(payload)
         bind = (int(fields[0]), fields[2], fields[1]) if len(fields) > 2 else None
         return
     import re  # takes a while to load, and is not needed without a table
     greeting, *fields = split_fields(payload) or [b'']
-    first_word, table = re.compile(rb'\^?(\w*)').match, {}
+    beginning, exact, table = re.compile(rb'\^?((\w*)(?: [\w-]+=)?)').match, {}, {}
     for id, later, pattern, answer in zip(*[iter(fields)] * 4):
-        table.setdefault(first_word(pattern)[1], []).append((int(id), answer, bool(later), re.compile(pattern).match))
+        entry = (int(id), answer, bool(later), re.compile(pattern).match)
+        line = re.fullmatch(rb'\^([\w =-]+)\$', pattern)
+        if line: exact[line[1]] = entry
+        else: table.setdefault(beginning(pattern)[1], []).append(entry)
 
-# Greets a client if there is a table; returns what OPEN says of it.
+# Greets a client if there is a table, behind OPEN, which says so: the host has something to do meanwhile.
 def greet(stream, kind):
     ssh = kind == b'ssh-agent'
-    if not (bind if ssh else kind == b'gpg-agent' and greeting) or unanswered > 1: return b''
-    stream.ahead = Ahead(ssh)
-    if ssh: return b''
+    if (bind if ssh else kind == b'gpg-agent' and greeting) and unanswered < 2: stream.ahead = Ahead(ssh)
+    is_greeted = stream.ahead and not ssh
+    frame(OPEN, stream.id, kind + b' greeted' if is_greeted else kind)
+    if not is_greeted: return
+    flush()
     tell_client(stream, greeting)
-    return b' greeted'
 
 def tell_client(stream, text):
     count = attempt(os.write, stream.fd, text) or 0
@@ -88,7 +93,9 @@ def read_ahead(stream, data):
 def find_entry(ahead, line):
     if len(line) > LINE_MAX: return None
     if line in ahead.once: return ahead.once.pop(line)
-    for entry in table.get(first_word(line)[1], ()):
+    name, word = beginning(line).groups()
+    found = [exact[line]] if line in exact else table.get(name, []) + (table.get(word, []) if name != word else [])
+    for entry in found:
         if entry[3](line) and not (ahead.first and entry[2]): return entry
 
 def find_bind(message):

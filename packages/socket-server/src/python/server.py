@@ -357,7 +357,7 @@ def accept_clients(listener, is_closing=False):
         last_id += 1
         stream = streams[last_id] = Stream(last_id, fd, listener['words'])
         watch_read(fd, stream.reader)
-        frame(OPEN, last_id, listener['type'] + greet(stream, listener['type']))
+        greet(stream, listener['type'])
 
 ## Operations: each returns the fields of its result, or raises an OSError, or returns None if its job answers later.
 # Their arguments: a number, text without a zero byte (a path), any bytes.
