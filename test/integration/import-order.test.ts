@@ -34,6 +34,7 @@ const RULES: Readonly<Record<string, PackageRule>> = {
       ['manager'],
       ['auto', 'doctor'],
       ['commands'],
+      ['program', 'quick-up'],
       ['index', 'main'],
     ],
   },

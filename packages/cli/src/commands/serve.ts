@@ -47,6 +47,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
       options,
       verbose: flags.verbose === true,
       predecessor: predecessor(flags),
+      answerUp: async (...asked) => (await import('./answer-up.ts')).answerUp(...asked),
       // Without --ready-fd it runs in the foreground, where a person may read its log.
       ...(flags['ready-fd'] === undefined ? { echo } : {}),
     });

@@ -41,6 +41,8 @@ export interface ParsedCommand {
   /** The words of the command to run in a target. */
   command: string[];
   flags: Readonly<Record<string, string | boolean | string[] | undefined>>;
+  /** Of `up`: see `EnsureOptions.isAsked`. */
+  isAsked?: boolean;
 }
 
 /** For scripts. */

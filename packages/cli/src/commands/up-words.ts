@@ -1,9 +1,9 @@
-import { printableValue } from '@gpg-bridge/core/text/escape';
+import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import type { BridgeOptions } from '../bridge-options.ts';
 import type { BridgeInfo } from '../manager/types.ts';
 import { operandWords } from '../targets/operand-words.ts';
 import { exportLines } from '../targets/shell-quote.ts';
-import { styles } from '../terminal/style.ts';
+import { stylesIf } from '../terminal/style.ts';
 
 /** How many keys can be used there, and how to make them fewer. */
 function describeOffers({ offers: { gpg, ssh }, sockets }: BridgeInfo): string {
@@ -26,10 +26,32 @@ const NO_KEY =
 const NO_VALID_KEY =
   'no GPG key of this machine can sign now, since they have expired or are revoked; what to do: gpg-bridge doctor';
 
+/** How a bridge is told of. */
+interface Telling {
+  json: boolean;
+  /** Whether a terminal shows it, with colours. */
+  isDecorated: boolean;
+}
+
+/** What is printed of a bridge. */
+export function printedBridge(
+  info: BridgeInfo,
+  options: BridgeOptions,
+  { json, isDecorated }: Telling,
+): string {
+  const { shell: _shell, ...document } = info;
+  return `${json ? jsonLine(document) : describeBridge(info, options, isDecorated).join('\n')}\n`;
+}
+
+/** The exit status of an `up` that has this bridge: what a new one lacks is a warning. */
+export function statusOf({ result, problems }: BridgeInfo): number {
+  return result !== 'new' && problems.length > 0 ? 1 : 0;
+}
+
 /** A bridge in words for a person: where its sockets are, and what to try next. */
-export function describeBridge(told: BridgeInfo, options: BridgeOptions): string[] {
+function describeBridge(told: BridgeInfo, options: BridgeOptions, isDecorated: boolean): string[] {
   const info = printableValue(told);
-  const { bold, dim, green, yellow } = styles(process.stdout);
+  const { bold, dim, green, yellow } = stylesIf(isDecorated);
   const isWhole = info.problems.length === 0;
   const works = isWhole ? 'works' : 'works in part';
   const changed = isWhole ? 'was changed' : `was changed, and ${works}`;

@@ -12,6 +12,8 @@ import type {
   NamedTarget,
   RetireRequest,
   SyncAnswer,
+  UpAnswer,
+  UpRequest,
 } from './control.ts';
 import type { DaemonState } from './daemon-state.ts';
 import type { Handover } from './handover.ts';
@@ -19,8 +21,15 @@ import type { HeldFiles } from './held-files.ts';
 import { isNamed, mayBeNamed } from './named-target.ts';
 import { currentPause, pausedUntil } from './pause.ts';
 
+/** Makes what `up` prints from a person's words, once `confirm` has said that they mean this bridge. */
+export type AnswerUp = (
+  request: UpRequest,
+  confirm: (named: NamedTarget) => Promise<DaemonStatus | undefined>,
+) => Promise<UpAnswer | undefined>;
+
 /** What a daemon answers from. */
 export interface ControlledDaemon {
+  answerUp?: AnswerUp | undefined;
   target(): Target;
   options(): BridgeOptions;
   /** The bridge that serves the target now. */
@@ -54,6 +63,7 @@ export class ControlAnswers {
   ): Promise<unknown> {
     const { state, held, handover, bridge, status, end } = this.#daemon;
     if (request === 'confirm') return this.#confirm(argument as NamedTarget);
+    if (request === 'up') return this.#up(argument as UpRequest);
     if (request === 'holds' && !(await bridge()?.holds(argument as SocketIdentity))) return undefined;
     held.checkPid();
     switch (request) {
@@ -98,6 +108,14 @@ export class ControlAnswers {
     held.checkPid();
     if (isNews || (status.state !== 'broken' && !bridge()?.isIncomplete)) return status;
     return this.#check({ mend: true, takeover: named.options.takeover });
+  }
+
+  /** A control socket that another bridge's daemon holds does not count. */
+  async #up(request: UpRequest): Promise<DaemonStatus | undefined> {
+    const { held, status, answerUp } = this.#daemon;
+    if (request.control !== held.files.control) return undefined;
+    const up = await answerUp?.(request, (named) => this.#confirm(named));
+    return up && { ...status(), up };
   }
 
   /** Looks at every socket in the target as a client there would, and mends what it finds if it is told to. */

@@ -20,6 +20,25 @@ export interface NamedTarget {
   options: BridgeOptions;
 }
 
+/** What a person typed behind `up`, for the daemon that has that bridge. */
+export interface UpRequest {
+  /** Of the program that asks: another one has other words. */
+  version: string;
+  words: readonly string[];
+  /** What in their environment says which engine is meant, and where the host's agents are. */
+  env: Record<string, string>;
+  /** Whether the answer is for a terminal with colours. */
+  isDecorated: boolean;
+  /** The socket that is asked. */
+  control?: string;
+}
+
+/** What that `up` prints and returns. */
+export interface UpAnswer {
+  printed: string;
+  exitStatus: number;
+}
+
 /** How a bridge is checked. */
 export interface CheckRequest {
   /** Does for what is not right what the start of a bridge would do. */
@@ -111,12 +130,15 @@ export interface DaemonStatus extends BridgeFacts {
   lastError: string | null;
   /** The answer to `sync`. */
   sync?: SyncAnswer;
+  /** The answer to `up`. */
+  up?: UpAnswer;
 }
 
 /**
  * What can be asked:
  * - `status`: its status as it knows it; `check`: its status after a look at every socket in the target
  * - `confirm`: the same if a target that a person named is the one it bridges
+ * - `up`: with what `up` prints, if it bridges what a person's words name, and they change nothing
  * - `holds`: its status if a socket in a target is one of its own
  * - `ready`: its status once it is ready
  * - `pause`: to say in its log that bridges were paused or resumed
@@ -129,6 +151,7 @@ const REQUEST_NAMES = [
   'status',
   'check',
   'confirm',
+  'up',
   'holds',
   'ready',
   'pause',

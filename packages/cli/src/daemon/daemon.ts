@@ -6,7 +6,7 @@ import type { BridgeOptions } from '../bridge-options.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { Attachment, type Succession } from './attachment.ts';
 import { type DaemonStatus, serveControl } from './control.ts';
-import { ControlAnswers } from './control-answers.ts';
+import { type AnswerUp, ControlAnswers } from './control-answers.ts';
 import { DaemonState } from './daemon-state.ts';
 import { Handover, type Predecessor, retirePredecessor } from './handover.ts';
 import { alreadyRunning, HeldFiles } from './held-files.ts';
@@ -26,6 +26,8 @@ export interface DaemonOptions {
   predecessor?: Predecessor | undefined;
   /** Told every line of the log too, for whoever watches. */
   echo?: (line: string) => void;
+  /** Makes what `up` prints of this bridge. */
+  answerUp?: AnswerUp | undefined;
 }
 
 /** A bridge that has been attached so long is not one of a target that flaps. */
@@ -59,7 +61,7 @@ export class Daemon {
   readonly #handover: Handover;
   readonly #answers: ControlAnswers;
 
-  constructor({ target, files, options, verbose, predecessor, echo = () => {} }: DaemonOptions) {
+  constructor({ target, files, options, verbose, predecessor, echo = () => {}, answerUp }: DaemonOptions) {
     this.#target = target;
     this.#options = options;
     this.#verbose = verbose;
@@ -106,6 +108,7 @@ export class Daemon {
       log: this.#say,
     });
     this.#answers = new ControlAnswers({
+      answerUp,
       target: () => this.#target,
       options: () => this.#options,
       bridge,

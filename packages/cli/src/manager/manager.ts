@@ -42,12 +42,12 @@ export class Manager implements SocketBridgeManager {
 
   /** Makes sure that a bridge with these options runs; returns when it works. */
   async ensureBridge(spec: string | undefined, options: EnsureOptions = {}): Promise<BridgeInfo> {
-    const { now: _now, keep, ignoresDeadAgent, ...said } = options;
+    const { now: _now, keep, ignoresDeadAgent, isAsked, ...said } = options;
     checkOptions(said);
     const { SSH_AUTH_SOCK: agent, ...env } = process.env;
     const isLeftOut = !agent || (ignoresDeadAgent && !(await isListening(agent)));
     const given = withDeadline(withHostAgents(said, isLeftOut ? env : process.env));
-    const confirmed = keep ? undefined : await confirmBridge(this.#running, spec, given);
+    const confirmed = keep || isAsked ? undefined : await confirmBridge(this.#running, spec, given);
     if (confirmed) return workingInfo(confirmed);
     // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
     const { BridgeStarter } = await import('./bridge-starter.ts');

@@ -25,6 +25,8 @@ export interface EnsureOptions extends BridgeOptions {
   keep?: boolean;
   /** Takes an SSH_AUTH_SOCK that nobody listens at for none: who runs a command asks for no other agent with it. */
   ignoresDeadAgent?: boolean;
+  /** The daemons were asked for this bridge already, and one of them did not answer in time. */
+  isAsked?: boolean | undefined;
 }
 
 /** Starts, finds and ends bridges. */

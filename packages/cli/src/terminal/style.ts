@@ -10,7 +10,11 @@ export function isDecorated(stream: Stream, env: NodeJS.ProcessEnv = process.env
 
 /** Text styles for a stream; they leave the text alone where nothing is decorated. */
 export function styles(stream: Stream, env: NodeJS.ProcessEnv = process.env) {
-  const decorated = isDecorated(stream, env);
+  return stylesIf(isDecorated(stream, env));
+}
+
+/** Text styles, or none. */
+export function stylesIf(decorated: boolean) {
   // Newer versions of Node look at a stream by themselves, but only for standard output and without TERM.
   const style = (format: 'bold' | 'dim' | 'green' | 'yellow' | 'red') => (text: string) =>
     decorated ? styleText(format, text, { validateStream: false }) : text;
