@@ -1,4 +1,4 @@
-import { copyFile, cp, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, cp, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { Person, PROGRAM } from '@gpg-bridge/test-support/cli';
 import { run, stopProcess } from '@gpg-bridge/test-support/process';
@@ -79,17 +79,30 @@ describe('`up` of a bridge that runs', () => {
   });
 
   it('works beside another bridge whose daemon does not answer', async () => {
-    const { person, up } = await bridged();
+    const { person, name, up } = await bridged();
     const other = await person.localHome();
     const { pid } = await person.json<{ pid: number }>('up', `local:${other.dir}`, '--runtime=perl');
     await stopProcess(pid);
     try {
+      await rm(`${name.slice('local:'.length)}/S.gpg-agent`);
       const done = await up(PROGRAM);
       expect(done).toMatchObject({ status: 0, stderr: '' });
       expect(done.stdout.toString()).toMatch(/^✓ .* was up already, and works/);
+      expect(done.stdout.toString()).toMatch(/\n! .* was gone or replaced, and is back/);
+      // Neither of these has anything to do with a daemon.
+      expect((await up(PROGRAM, ['--help'])).stdout.toString()).toContain('gpg-bridge up');
     } finally {
       process.kill(pid, 'SIGCONT');
     }
+  });
+
+  it('leaves it to the long way to say what is wrong', async () => {
+    const person = await Person.create({ key: false });
+    const env = { GPG_BRIDGE_STATE_DIR: join(PROGRAM, 'state') };
+    const done = await person.run(['up', 'local:/nowhere', '--json'], { env });
+    expect(done.status).toBe(1);
+    expect(JSON.parse(done.stdout.toString())).toMatchObject({ error: { code: 'STATE_DIR_UNUSABLE' } });
+    expect(done.stderr).toMatch(/^gpg-bridge: [^\n]*\n$/);
   });
 
   it('says that its output could not be written, or nothing where nobody reads it', async () => {

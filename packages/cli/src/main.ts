@@ -13,7 +13,8 @@ async function main([first, ...rest]: readonly string[]): Promise<void> {
     await print(`${VERSION}\n`);
     return;
   }
-  const outcome = first === 'up' ? await quickUp(rest) : 'unknown';
+  // What keeps it from being quick is told by whoever does it the long way.
+  const outcome = first === 'up' ? await quickUp(rest).catch(() => 'unknown' as const) : 'unknown';
   if (typeof outcome === 'string') {
     (await import('./program.ts')).start(words, outcome === 'late');
     return;
@@ -27,11 +28,12 @@ async function print(text: string): Promise<void> {
   const bytes = Buffer.from(text);
   let written = 0;
   try {
-    while (written < bytes.length) written += writeSync(1, bytes, written);
+    // A console of Windows takes no bytes, but characters.
+    while (written < bytes.length && process.platform !== 'win32') written += writeSync(1, bytes, written);
   } catch {
     // A pipe that is full, or that nobody reads: the stream knows what to do.
-    (await import('./program.ts')).print(bytes.toString('utf8', written));
   }
+  if (written < bytes.length) (await import('./program.ts')).print(bytes.subarray(written));
 }
 
 void main(process.argv.slice(2));

@@ -104,7 +104,7 @@ function watchOutput(): void {
 }
 
 /** Prints text, with what becomes of an output that can't be written to. */
-export function print(text: string): void {
+export function print(text: Buffer): void {
   watchOutput();
   process.stdout.write(text);
 }

@@ -2,7 +2,7 @@ import { isAbsolute } from 'node:path';
 import { checkOptions, withDeadline, withHostAgents } from '../bridge-options.ts';
 import type { AnswerUp } from '../daemon/control-answers.ts';
 import { workingInfo } from '../manager/bridge-info.ts';
-import { mayBeConfirmed } from '../manager/confirm-bridge.ts';
+import { mayBeConfirmed } from '../manager/confirmable.ts';
 import { isUp, isUsable } from '../manager/is-usable.ts';
 import { VERSION } from '../version.ts';
 import { bridgeOptions } from './flags.ts';

@@ -21,13 +21,16 @@ export interface GreetingOptions {
   agentName?: string | undefined;
   /** Lines that were sent before it greeted, whose answers are waited for, too. */
   questions?: number | undefined;
+  /** How long these may take after it has greeted; as long as the greeting, unless said. */
+  answersMs?: number | undefined;
 }
 
 /** What can become of a new connection; exactly one is called, once. */
 export interface GreetingOutcome {
   /**
    * The agent wants to talk. `received` is all it has sent so far: the greeting, which is so many bytes with the
-   * comments before it, and whatever came with it. `answers` are those to the questions. A consumer that attaches
+   * comments before it, and whatever came with it. With questions it is the greeting alone, and `answers` are theirs. A
+   * consumer that attaches
    * itself during the call misses nothing that follows.
    */
   greeted(received: Buffer, length: number, answers: readonly Block[]): void;
@@ -48,6 +51,7 @@ export function awaitGreeting(
   outcome: GreetingOutcome,
 ): () => void {
   const { timeoutMs = GREETING_TIMEOUT_MS, agentName = 'the agent', questions: count = 0 } = options;
+  const { answersMs = timeoutMs } = options;
   const questions = count > 0 ? new Questions(count) : undefined;
   let greetingLength = 0;
   let scanner: BlockScanner | undefined;
@@ -80,15 +84,20 @@ export function awaitGreeting(
   };
   const onBytes = (view: Buffer) => {
     const chunk = Buffer.from(view);
-    received = received ? Buffer.concat([received, chunk]) : chunk;
     try {
       let unread: Buffer = chunk;
       if (greetingLength === 0) {
+        received = received ? Buffer.concat([received, chunk]) : chunk;
         // Nearly always it is one plain line, and needs no scanner.
         const isPlain = !scanner && startsPlainly(received);
         greetingLength = isPlain ? received.indexOf(LF) + 1 : scannedLength(received, chunk);
         if (greetingLength === 0) return;
-        unread = received.subarray(greetingLength);
+        if (questions) {
+          unread = received.subarray(greetingLength);
+          received = received.subarray(0, greetingLength);
+          clearTimeout(timer);
+          timer = setTimeout(() => refuse(noAnswer(agentName, answersMs)), answersMs);
+        }
       }
       if (questions && !questions.take(unread)) return;
     } catch (error) {
@@ -96,12 +105,9 @@ export function awaitGreeting(
       return;
     }
     leave();
-    outcome.greeted(received, greetingLength, questions?.answers ?? []);
+    outcome.greeted(received!, greetingLength, questions?.answers ?? []);
   };
-  const timer = setTimeout(
-    () => refuse(greetingLength > 0 ? noAnswer(agentName, timeoutMs) : noGreeting(agentName, timeoutMs)),
-    timeoutMs,
-  );
+  let timer = setTimeout(() => refuse(noGreeting(agentName, timeoutMs)), timeoutMs);
   if (stream.destroyed || stream.readableEnded) {
     onClosed(stream.errored ?? undefined);
     return () => {};

@@ -6,6 +6,7 @@ import type { Operation } from '../assuan/operation.ts';
 import { decodeFields } from '../mux/fields.ts';
 import { AheadSession } from './ahead-session.ts';
 import { AnswersAhead } from './answers-ahead.ts';
+import { decideByGrant } from './gpg-grant.ts';
 import { QuestionsAhead } from './questions-ahead.ts';
 
 const GRIP = 'A'.repeat(40);
@@ -430,6 +431,41 @@ describe('a line that was asked when the session was opened', () => {
     client([], `${first}\n`);
     expect(sent.client).toBe(NO_KEY);
     expect(asked()).toEqual(['RESET']);
+  });
+
+  it('keeps its place among told ones where the rules make something else of it', () => {
+    const list = 'HAVEKEY --list=1000';
+    const grant = { keygrips: new Set([GRIP]) };
+    const rules: Partial<GateRules> = {
+      admit: (operation, block) => decideByGrant(operation, block, grant) ?? PASS,
+    };
+    const { client, agent, asked, sent } = session({ rules, opened: { [list]: 'OK\n' } });
+    client(['RESET'], `${list}\n`);
+    client(SETTINGS, 'PKSIGN\n'); // before the agent has said anything
+    sent.client = '';
+    const seen: string[] = [];
+    for (let lines: string[]; (lines = asked()).length > 0; ) {
+      for (const line of lines) {
+        seen.push(line);
+        agent(line === 'PKSIGN' ? 'D signature\nOK\n' : 'OK\n');
+      }
+    }
+    expect(seen).toEqual(['RESET', list, ...SETTINGS, 'PKSIGN']);
+    expect(sent.client).toBe('D signature\nOK\n');
+  });
+
+  it('lends its place to no other: a target that counts a comment among its lines gets nothing signed', () => {
+    const { client, agent, asked, sent, idFor } = session({ opened });
+    const id = idFor('RESET');
+    client(['# a comment', 'RESET'], `${first}\n`, [id, id]);
+    sent.client = '';
+    client([], 'PKSIGN\n');
+    const seen: string[] = [];
+    for (let lines: string[]; (lines = asked()).length > 0; seen.push(...lines)) {
+      for (const _line of lines) agent('OK\n');
+    }
+    expect(seen).not.toContain('PKSIGN');
+    expect(sent.client).toBe(CHANGED);
   });
 
   it('waits if anything is behind it, or ahead of it that was not told', () => {

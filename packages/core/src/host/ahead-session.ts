@@ -40,6 +40,8 @@ const LF = 0x0a;
 const NOTHING = Buffer.alloc(0);
 const CANCEL = Buffer.from('CAN\n');
 const NO_ENTRIES: readonly OnceEntry[] = [];
+/** In place of an entry's id: this end has answered the line. */
+const GIVEN = -1;
 /** How long an answer that was asked for when the session was opened may be given; a client asks at once, or it is asked anew. */
 const MAX_FRESH_MS = 1_000;
 /** Ids of told lines that have come ahead of the lines themselves; a target holds back far fewer. */
@@ -130,8 +132,9 @@ export class AheadSession implements GateRules {
   admit(operation: PendingOperation, block: Buffer): Admission | Promise<Admission> {
     const id = this.#nextTold();
     const line = id === undefined && block.length > MAX_KEPT_LINE ? '' : lineOf(block);
-    if (id !== undefined) return this.#admitTold(operation, block, line, id);
-    if (this.#takeGiven()) return this.#decide(operation, block);
+    if (id === GIVEN) {
+      if (this.#takeGiven(line)) return this.#decide(operation, block);
+    } else if (id !== undefined) return this.#admitTold(operation, block, line, id);
     const refusal = this.#check.refusalOf(operation.command);
     if (refusal) return { answer: refusal };
     this.#line = line;
@@ -156,15 +159,16 @@ export class AheadSession implements GateRules {
   overlaps(operation: PendingOperation, block: Buffer): boolean {
     this.#takeIds();
     const id = this.#ids[0];
-    if (this.#told.length === 0 || isKeyUse(operation.command)) return false;
-    if (id === undefined && !this.#given) return false;
+    if (id === undefined || this.#told.length === 0 || isKeyUse(operation.command)) return false;
     // What is not passed as it is, or not told by our table, has its turn when the agent has answered the others.
     if (this.#decide(operation, block) !== PASS) return false;
-    if (id === undefined) return this.#takeGiven();
-    const told = this.#check.find(id, lineOf(block), operation.command);
-    if (!told) return false;
+    const line = lineOf(block);
+    if (id !== GIVEN) {
+      const told = this.#check.find(id, line, operation.command);
+      if (!told) return false;
+      this.#told.push(told);
+    } else if (!this.#takeGiven(line)) return false;
     this.#ids.shift();
-    this.#told.push(told);
     return true;
   }
 
@@ -213,6 +217,7 @@ export class AheadSession implements GateRules {
     if (!given || !this.#takeFresh()) return;
     this.#hasWaited = true;
     this.#given = given;
+    this.#ids.push(GIVEN); // what is told next comes behind it
     this.#out.toClientInTurn(Buffer.from(given.answer, 'latin1'), this.#turn());
     this.#answers.used(line);
   }
@@ -221,17 +226,19 @@ export class AheadSession implements GateRules {
   #takeFresh(): readonly OnceEntry[] | undefined {
     const fresh = this.#fresh;
     this.#fresh = undefined;
-    if (!fresh || this.#now() - fresh.since > MAX_FRESH_MS) return undefined;
+    const age = fresh ? this.#now() - fresh.since : 0;
+    if (!fresh || age < 0 || age > MAX_FRESH_MS) return undefined;
     this.#check.sentAlong(fresh.entries);
     this.#along = fresh.entries;
     return fresh.entries;
   }
 
-  /** Whether this command is the one that was answered already: it is told, by this end. */
-  #takeGiven(): boolean {
-    if (!this.#given) return false;
-    this.#told.push(this.#given);
+  /** Whether this line is the one that was answered already: it is told, by this end. A target can mean another one. */
+  #takeGiven(line: string): boolean {
+    const given = this.#given;
     this.#given = undefined;
+    if (given?.line !== line) return false;
+    this.#told.push(given);
     return true;
   }
 

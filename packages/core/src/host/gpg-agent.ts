@@ -56,6 +56,8 @@ const INTRODUCTION: FirstQuestions = {
   bytes: Buffer.from('GETINFO restricted\nGETINFO version\n'),
   count: 2,
 };
+/** How long an agent that has greeted may take for what it is asked beside that: a card may keep it busy. */
+const QUESTIONS_MS = 1_000;
 /** How often a socket that was replaced meanwhile is checked for one connection. */
 const MOST_CHECKS = 5;
 
@@ -118,8 +120,8 @@ export class HostGpgAgent {
   /**
    * Opens a connection: `outcome` is called when the agent has greeted, or can't be used. A Unix socket that
    * was used before is connected to at once; an agent that has to be found, started or waited for takes
-   * `connect`, and so does one that closes such a connection before it greets. With `questions` their answers are waited
-   * for, too.
+   * `connect`, and so does one that closes such a connection before it greets. `questions` are asked where that costs
+   * nothing; an agent that takes long for them is opened without.
    */
   open(outcome: OpenOutcome, signal?: GivingUp, questions?: FirstQuestions): void {
     this.#queue.open(outcome, signal, questions);
@@ -127,12 +129,13 @@ export class HostGpgAgent {
 
   #openNow(outcome: OpenOutcome, signal: GivingUp | undefined, questions: FirstQuestions | undefined): void {
     const path = this.#directPath;
-    const first = questionsWith(questions);
     if (path === undefined) {
-      this.#openAnew(outcome, signal, first);
+      this.#openAnew(outcome, signal);
       return;
     }
-    const anew = () => this.#openAnew(outcome, signal, first);
+    const first = questionsWith(questions);
+    const anew = () => this.#openAnew(outcome, signal);
+    const withoutQuestions = () => this.#openNow(outcome, signal, undefined);
     const isChecked = () => this.#isChecked({ path, socketPath: path });
     const socket = this.#createSocket({ path });
     // It is asked before it has greeted: its answers come right behind. Bytes that are taken show that it is connected.
@@ -148,33 +151,30 @@ export class HostGpgAgent {
           return;
         }
         const reached = { path, stamp: this.#checked?.stamp, again: anew, signal };
-        if (!isAsked) {
-          this.#introduce(agent, first, taken, reached, outcome);
-          return;
+        const known = { socket: opened, greeting: greeting.subarray(0, greetingLength) };
+        if (isAsked) introduced(known, answers, reached, outcome);
+        else if (taken <= INTRODUCTION.bytes.length) this.#introduce(agent, taken, reached, outcome);
+        else {
+          end(opened); // it has a half of the other questions
+          withoutQuestions();
         }
-        introduced(
-          { socket: opened, greeting: greeting.subarray(0, greetingLength) },
-          answers,
-          reached,
-          outcome,
-        );
       },
-      failed: (error) => outcome.failed(error),
+      failed: (error) => {
+        if (first !== INTRODUCTION && error.code === 'AGENT_RESPONSE_TIMEOUT') withoutQuestions();
+        else outcome.failed(error);
+      },
     };
-    openSocket(socket, { ...this.#openOptions(signal), questions: isAsked ? first.count : 0 }, direct, anew);
+    const answersMs = first === INTRODUCTION ? undefined : QUESTIONS_MS;
+    const asked = isAsked ? { questions: first.count, answersMs } : {};
+    openSocket(socket, { ...this.#openOptions(signal), ...asked }, direct, anew);
   }
 
   #openOptions(signal: GivingUp | undefined): OpenOptions {
     return { greetingTimeoutMs: this.#options.greetingTimeoutMs, log: this.#log, signal };
   }
 
-  #openAnew(
-    outcome: OpenOutcome,
-    signal: GivingUp | undefined,
-    first: FirstQuestions,
-    isRepeated = false,
-  ): void {
-    const again = isRepeated ? undefined : () => this.#openAnew(outcome, signal, first, true);
+  #openAnew(outcome: OpenOutcome, signal: GivingUp | undefined, isRepeated = false): void {
+    const again = isRepeated ? undefined : () => this.#openAnew(outcome, signal, true);
     const reached: Reached = { path: '', stamp: undefined, again, signal };
     const connect = async () => {
       const connection = await this.connect();
@@ -183,7 +183,7 @@ export class HostGpgAgent {
       return connection;
     };
     const greeted: OpenOutcome = {
-      opened: (agent) => this.#introduce(agent, first, 0, reached, outcome),
+      opened: (agent) => this.#introduce(agent, 0, reached, outcome),
       failed: (error) => outcome.failed(error),
     };
     openAgent(connect, greeted, this.#openOptions(signal));
@@ -192,7 +192,6 @@ export class HostGpgAgent {
   /** Asks what is left of the first questions, of which so many bytes were taken, and waits for the answers. */
   #introduce(
     { socket, greeting: received, greetingLength = received.length }: OpenedAgent,
-    { bytes, count }: FirstQuestions,
     taken: number,
     reached: Reached,
     outcome: OpenOutcome,
@@ -218,9 +217,9 @@ export class HostGpgAgent {
         else outcome.failed(error);
       },
     };
-    if (socket.writable) writeNow(socket, bytes.subarray(taken));
+    if (socket.writable) writeNow(socket, INTRODUCTION.bytes.subarray(taken));
     signal?.addEventListener('abort', abort);
-    stopWaiting = awaitAnswers(socket, count, timeoutMs, answers, {
+    stopWaiting = awaitAnswers(socket, INTRODUCTION.count, timeoutMs, answers, {
       hurry: answersInPieces(socket),
       received: received.subarray(greeting.length),
     });

@@ -46,6 +46,8 @@ export interface OpenOptions {
   log?: LogCallback | undefined;
   /** How many lines it was asked that are answered behind the greeting, and waited for. */
   questions?: number | undefined;
+  /** How long these may take; as long as the greeting, unless said. */
+  answersMs?: number | undefined;
   /** Gives up: neither outcome is called after it, and the connection is ended. */
   signal?: GivingUp | undefined;
 }
@@ -111,13 +113,13 @@ export function openOnce(
 /** Waits for the greeting on a socket that is connected or about to be; `closed` is called if it ends before. */
 export function openSocket(
   socket: Socket,
-  { greetingTimeoutMs, questions, signal }: OpenOptions,
+  { greetingTimeoutMs, questions, answersMs, signal }: OpenOptions,
   outcome: OpenOutcome,
   closed: (cause: Error | undefined) => void,
 ): void {
   const stopWaiting = awaitGreeting(
     socket,
-    { timeoutMs: greetingTimeoutMs, agentName: HOST_AGENT, questions },
+    { timeoutMs: greetingTimeoutMs, agentName: HOST_AGENT, questions, answersMs },
     {
       greeted(received, length, answers) {
         signal?.removeEventListener('abort', abort);
