@@ -7,8 +7,8 @@ import { VERSION } from './version.ts';
  * The program begins with what has to be quick: most of the time that a small command takes is compiling, so the rest is
  * a bundle of its own (see scripts/build.mjs).
  */
-async function main([first, ...rest]: readonly string[]): Promise<void> {
-  const words = process.argv.slice(2);
+async function main(words: readonly string[]): Promise<void> {
+  const [first, ...rest] = words;
   if (first === '--version' || first === '-V') {
     await print(`${VERSION}\n`);
     return;

@@ -3,7 +3,7 @@ import { checkOptions, withDeadline, withHostAgents } from '../bridge-options.ts
 import type { AnswerUp } from '../daemon/control-answers.ts';
 import { workingInfo } from '../manager/bridge-info.ts';
 import { mayBeConfirmed } from '../manager/confirmable.ts';
-import { isUp, isUsable } from '../manager/is-usable.ts';
+import { isAsWanted } from '../manager/is-usable.ts';
 import { VERSION } from '../version.ts';
 import { bridgeOptions } from './flags.ts';
 import { parseCommand } from './parse.ts';
@@ -30,7 +30,7 @@ export const answerUp: AnswerUp = async (request, confirm) => {
     const given = withDeadline(withHostAgents(options, env));
     if (!mayBeConfirmed(spec, given)) return undefined;
     const status = await confirm({ spec, user: given.user, env, options: given });
-    if (!status || !isUp(status) || !(await isUsable(status, given))) return undefined;
+    if (!status || !(await isAsWanted(status, given))) return undefined;
     const info = workingInfo(status);
     return {
       printed: printedBridge(info, options, { json: flags.json === true, isDecorated }),

@@ -1,7 +1,7 @@
 import type { BridgeOptions } from '../bridge-options.ts';
 import type { DaemonStatus, NamedTarget } from '../daemon/control.ts';
 import { CONFIRM_TIMEOUT_MS, confirmEnvironment, mayBeConfirmed } from './confirmable.ts';
-import { isUp, isUsable } from './is-usable.ts';
+import { isAsWanted } from './is-usable.ts';
 import type { RunningBridges } from './running-bridges.ts';
 
 /**
@@ -17,5 +17,5 @@ export async function confirmBridge(
   const asked: NamedTarget = { spec, user: options.user, env: confirmEnvironment(), options };
   const [status, another] = await running.askAll('confirm', CONFIRM_TIMEOUT_MS, asked);
   if (!status || another) return undefined;
-  return isUp(status) && (await isUsable(status, options)) ? status : undefined;
+  return (await isAsWanted(status, options)) ? status : undefined;
 }

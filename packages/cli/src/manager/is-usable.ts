@@ -9,6 +9,11 @@ export async function isUsable(running: DaemonStatus, given: BridgeOptions): Pro
   return optionChanges(running.options, wanted).length === 0 && !(await couldHaveSsh(running, wanted));
 }
 
+/** The same of a bridge that is attached to its target: `up` has nothing to do for it. */
+export async function isAsWanted(running: DaemonStatus, given: BridgeOptions): Promise<boolean> {
+  return isUp(running) && isUsable(running, given);
+}
+
 /** Whether a daemon's bridge is attached to its target. */
 export function isUp({ state }: DaemonStatus): boolean {
   return state === 'ready' || state === 'broken';

@@ -3,7 +3,7 @@ import { BridgeError, toBridgeError } from '../errors.ts';
 import { leaveViews, takeViews } from '../io/view-source.ts';
 import type { Block } from './block-scanner.ts';
 import { EMPTY_COMMENT } from './command-gate.ts';
-import { Questions } from './questions.ts';
+import { noAnswerInTime, Questions } from './questions.ts';
 
 /** What can become of questions; exactly one is called, once. */
 export interface AnswersOutcome {
@@ -56,7 +56,7 @@ export function awaitAnswers(
     leave();
     outcome.answered(questions.answers);
   };
-  const timer = setTimeout(() => fail(silent(timeoutMs)), timeoutMs);
+  const timer = setTimeout(() => fail(noAnswerInTime("the host's gpg-agent", timeoutMs)), timeoutMs);
   stream.on('error', onClosed).on('end', onEnd).on('close', onEnd);
   if (stream.destroyed || stream.readableEnded) {
     onClosed(stream.errored ?? undefined);
@@ -73,13 +73,5 @@ function closed(cause: Error | undefined): BridgeError {
     why: cause ? cause.message : 'it closed the connection',
     fix: 'Try again, and look at the log of gpg-agent if it stays so.',
     cause,
-  });
-}
-
-function silent(timeoutMs: number): BridgeError {
-  return new BridgeError('AGENT_RESPONSE_TIMEOUT', {
-    what: "the host's gpg-agent did not answer",
-    why: `it was silent for ${timeoutMs} ms`,
-    fix: 'Restart it with `gpgconf --kill gpg-agent`.',
   });
 }

@@ -307,10 +307,7 @@ export class CommandGate {
     const isCommand = end > 0 && line.length <= MAX_LINE_BYTES && !line.isBlank && !line.isComment;
     const bytes = chunk.subarray(from, end);
     const operation = isCommand ? this.#operation() : undefined;
-    this.#behind = isCommand ? chunk.length - end : 0;
-    const overlaps = operation && this.#rules.overlaps?.(operation, bytes);
-    this.#behind = 0;
-    if (!overlaps) {
+    if (!operation || !this.#rules.overlaps?.(operation, bytes)) {
       line.reset(); // it is read again when its turn has come
       this.#mustWait = isCommand;
       return from;

@@ -4,7 +4,7 @@ import { leaveViews, takeViews } from '../io/view-source.ts';
 import { type Block, BlockScanner, MAX_LINE_BYTES } from './block-scanner.ts';
 import { describeError, errorValueOf } from './error-codes.ts';
 import { LF } from './line-head.ts';
-import { Questions } from './questions.ts';
+import { noAnswerInTime, Questions } from './questions.ts';
 
 /** How long an agent may take to greet, unless said. */
 export const GREETING_TIMEOUT_MS = 5_000;
@@ -30,8 +30,7 @@ export interface GreetingOutcome {
   /**
    * The agent wants to talk. `received` is all it has sent so far: the greeting, which is so many bytes with the
    * comments before it, and whatever came with it. With questions it is the greeting alone, and `answers` are theirs. A
-   * consumer that attaches
-   * itself during the call misses nothing that follows.
+   * consumer that attaches itself during the call misses nothing that follows.
    */
   greeted(received: Buffer, length: number, answers: readonly Block[]): void;
   /** Its first line is not a greeting, what follows is no answer, or it did not come in time. */
@@ -82,11 +81,16 @@ export function awaitGreeting(
     if (!greeting.word.startsWith('OK')) throw badGreeting(agentName, greeting.line);
     return all.length - scanner.buffered;
   };
+  const allowAnswers = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => refuse(noAnswerInTime(agentName, answersMs)), answersMs);
+  };
   const onBytes = (view: Buffer) => {
     const chunk = Buffer.from(view);
+    const isFirst = greetingLength === 0;
     try {
       let unread: Buffer = chunk;
-      if (greetingLength === 0) {
+      if (isFirst) {
         received = received ? Buffer.concat([received, chunk]) : chunk;
         // Nearly always it is one plain line, and needs no scanner.
         const isPlain = !scanner && startsPlainly(received);
@@ -95,11 +99,12 @@ export function awaitGreeting(
         if (questions) {
           unread = received.subarray(greetingLength);
           received = received.subarray(0, greetingLength);
-          clearTimeout(timer);
-          timer = setTimeout(() => refuse(noAnswer(agentName, answersMs)), answersMs);
         }
       }
-      if (questions && !questions.take(unread)) return;
+      if (questions && !questions.take(unread)) {
+        if (isFirst) allowAnswers();
+        return;
+      }
     } catch (error) {
       refuse(error as BridgeError);
       return;
@@ -138,13 +143,5 @@ function noGreeting(agentName: string, timeoutMs: number): BridgeError {
     what: `${agentName} did not greet`,
     why: `nothing came within ${timeoutMs} ms of connecting`,
     fix: 'Restart it with `gpgconf --kill gpg-agent` and try again.',
-  });
-}
-
-function noAnswer(agentName: string, timeoutMs: number): BridgeError {
-  return new BridgeError('AGENT_RESPONSE_TIMEOUT', {
-    what: `${agentName} did not answer`,
-    why: `it was silent for ${timeoutMs} ms`,
-    fix: 'Restart it with `gpgconf --kill gpg-agent`.',
   });
 }

@@ -31,6 +31,15 @@ export class Questions {
   }
 }
 
+/** The error for an agent that has not answered in time. */
+export function noAnswerInTime(agentName: string, timeoutMs: number): BridgeError {
+  return new BridgeError('AGENT_RESPONSE_TIMEOUT', {
+    what: `${agentName} did not answer`,
+    why: `it was silent for ${timeoutMs} ms`,
+    fix: 'Restart it with `gpgconf --kill gpg-agent`.',
+  });
+}
+
 function unexpectedInquiry(): BridgeError {
   return new BridgeError('BAD_RESPONSE', {
     what: "the agent's answer cannot be used",

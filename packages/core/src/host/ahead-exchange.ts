@@ -2,6 +2,7 @@ import { type AheadReply, NO_TABLE, type OnceEntry, type ToldBlock } from '../as
 import { isKeyUse } from '../assuan/private-key-commands.ts';
 import type { AgentSession } from './agent-session.ts';
 import type { AnswersAhead } from './answers-ahead.ts';
+import { MAX_ALONG_BYTES } from './questions-ahead.ts';
 import { ToldAnswers, UNKNOWN_TOLD } from './told-answers.ts';
 
 /** What a command brings back. */
@@ -11,8 +12,6 @@ export interface Exchanged {
 }
 
 const CANCEL = 'CAN\n';
-/** Answers that are sent along to one session, in bytes. */
-const MAX_ALONG_BYTES = 65_536;
 const NOTHING = Buffer.alloc(0);
 const NO_ENTRIES: readonly OnceEntry[] = [];
 

@@ -8,6 +8,7 @@ import {
   type GateRules,
   PASS,
 } from '../assuan/command-gate.ts';
+import { LF } from '../assuan/line-head.ts';
 import type { Operation, Outcome, PendingOperation } from '../assuan/operation.ts';
 import { isKeyUse } from '../assuan/private-key-commands.ts';
 import { Questions } from '../assuan/questions.ts';
@@ -36,7 +37,6 @@ export interface AheadSessionOptions {
   hurry?: boolean;
 }
 
-const LF = 0x0a;
 const NOTHING = Buffer.alloc(0);
 const CANCEL = Buffer.from('CAN\n');
 const NO_ENTRIES: readonly OnceEntry[] = [];

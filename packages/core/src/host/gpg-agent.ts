@@ -143,7 +143,7 @@ export class HostGpgAgent {
     const isAsked = taken === first.bytes.length;
     const direct: OpenOutcome = {
       opened: (agent) => {
-        const { socket: opened, greeting, greetingLength, answers = [] } = agent;
+        const { socket: opened, answers = [] } = agent;
         if (taken === 0 && !isChecked()) {
           end(opened);
           this.#forgetCheck();
@@ -151,8 +151,7 @@ export class HostGpgAgent {
           return;
         }
         const reached = { path, stamp: this.#checked?.stamp, again: anew, signal };
-        const known = { socket: opened, greeting: greeting.subarray(0, greetingLength) };
-        if (isAsked) introduced(known, answers, reached, outcome);
+        if (isAsked) introduced(agent, answers, reached, outcome);
         else if (taken <= INTRODUCTION.bytes.length) this.#introduce(agent, taken, reached, outcome);
         else {
           end(opened); // it has a half of the other questions
