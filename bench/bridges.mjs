@@ -2,22 +2,22 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { failed } from './processes.mjs';
 
-/** Runs the built command and returns what it printed. */
-export async function gpgBridge(bench, host, words) {
-  const env = await bench.commandEnv(host);
-  return bench.support.runOk(process.execPath, [bench.command, ...words], { env });
+/** Runs the built command, or another build of it, and returns what it printed. */
+export async function gpgBridge(bench, host, words, build = {}) {
+  const { command = bench.command, env = await bench.commandEnv(host) } = build;
+  return bench.support.runOk(process.execPath, [command, ...words], { env });
 }
 
 /** Brings a bridge up for gpg alone; returns its socket in the target, its daemon and how to end it. */
-export async function upBridge(bench, host, words) {
+export async function upBridge(bench, host, words, build) {
   const options = ['--gpg', '--no-ssh', '--keys', host.keys, '--json'];
-  const info = JSON.parse(await gpgBridge(bench, host, ['up', ...words, ...options]));
+  const info = JSON.parse(await gpgBridge(bench, host, ['up', ...words, ...options], build));
   const [target, second] = words;
   const which = target === '--exec' ? [target, second] : [target];
   return {
     path: info.sockets.find(({ type }) => type === 'gpg-agent').path,
     daemon: info.pid,
-    stop: () => gpgBridge(bench, host, ['down', ...which]),
+    stop: () => gpgBridge(bench, host, ['down', ...which], build),
   };
 }
 

@@ -1,9 +1,10 @@
 /*
- * The benchmark. Run: node bench/run.mjs [--quick] [--only=PART,…] [--paths=ID,…] [--dist=DIRECTORY] [--json=FILE] [--svg=FILE]
+ * The benchmark. Run: node bench/run.mjs [--quick] [--only=PART,…] [--paths=ID,…] [--dist=DIRECTORY] [--beside=DIRECTORY] [--json=FILE] [--svg=FILE]
  *
  * A whole run writes docs/benchmarks.md and its drawings; with --quick or --only the same text is printed.
  * --paths measures only these of the round trips' paths (see candidates.mjs);
- * --dist names another build of the command than packages/cli/dist; --json keeps the figures.
+ * --dist names another build of the command than packages/cli/dist, --beside one that the command line is measured beside, in
+ * turn; --json keeps the figures.
  */
 import { writeFile } from 'node:fs/promises';
 import { loadavg } from 'node:os';
@@ -24,6 +25,7 @@ const { values: flags } = parseArgs({
     only: { type: 'string' },
     paths: { type: 'string' },
     dist: { type: 'string' },
+    beside: { type: 'string' },
     json: { type: 'string' },
     svg: { type: 'string' },
   },
@@ -39,7 +41,10 @@ const say = (text) => process.stderr.write(`${text}\n`);
 
 const loadBefore = loadavg()[0];
 const results = {};
-const bench = await Workbench.open(flags.dist ? { dist: flags.dist } : {});
+const bench = await Workbench.open({
+  ...(flags.dist ? { dist: flags.dist } : {}),
+  ...(flags.beside ? { beside: flags.beside } : {}),
+});
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, () => bench.close().finally(() => process.exit(1)));
 }

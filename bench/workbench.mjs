@@ -34,8 +34,10 @@ export class Workbench {
   #closers = [];
 
   /** Makes an empty one. The command is copied, so that a build meanwhile changes nothing. */
-  static async open({ dist = join(ROOT, 'packages/cli/dist') } = {}) {
+  static async open({ dist = join(ROOT, 'packages/cli/dist'), beside } = {}) {
     const bench = new Workbench();
+    // The command of another build, which stays where it is.
+    bench.beside = beside && join(beside, 'gpg-bridge.js');
     bench.directory = await mkdtemp('/tmp/gbb-');
     bench.onClose(() => rm(bench.directory, { recursive: true, force: true }));
     try {
