@@ -21,7 +21,7 @@ export const FULL = {
   hostileRounds: 10,
   commandRounds: 15,
   firstUps: 8,
-  commitRounds: 16,
+  commitRounds: 48,
   windowsRounds: 4,
   commitsPerRound: 3,
   farRounds: 8,

@@ -196,9 +196,13 @@ describe('Ownership', () => {
     const script = `require('net').createServer(s=>s.write('{"version":"0","pid":1,"window":"crashed"}\\n')).listen(process.argv[1],()=>console.log('up'))`;
     const child = spawn(process.execPath, ['-e', script, path], { stdio: ['ignore', 'pipe', 'inherit'] });
     onTestFinished(() => void child.kill('SIGKILL'));
-    await once(child.stdout, 'data');
+    const ended = once(child, 'exit').then(([code, signal]) => {
+      throw new Error(`the other owner ended with ${code ?? signal}`);
+    });
+    ended.catch(() => {}); // later on it is meant to
+    await Promise.race([once(child.stdout, 'data'), ended]);
     const one = new FakeWindow('one', path);
-    await one.until('sharing');
+    await Promise.race([one.until('sharing'), ended]);
     child.kill('SIGKILL');
     await one.until('owner');
     expect(one.holds).toBe(true);

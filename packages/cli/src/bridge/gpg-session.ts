@@ -78,7 +78,7 @@ function join(
   stream: MuxStream,
   { socket, greeting, answers = [] }: OpenedAgent,
   questions: QuestionsAhead | undefined,
-  { use, journal, ahead }: GpgService,
+  { agent, use, journal, ahead }: GpgService,
   trace: SessionTrace | undefined,
   leave: () => void,
 ): void {
@@ -94,7 +94,8 @@ function join(
       trace?.count('toTarget', bytes.length);
       return out?.toStream(bytes);
     },
-    endAgent: () => out?.endSocket(),
+    // One that owes nothing would only close, too: that is not waited for.
+    endAgent: (isAnswered) => void (isAnswered ? socket.destroy() : out?.endSocket()),
     resume: () => out?.resumeStream(),
     broken: (error) => void socket.destroy(error),
   };
@@ -155,6 +156,7 @@ function join(
       journal.end(gate);
       trace?.ended();
       leave();
+      agent.prepare();
     },
   });
 }

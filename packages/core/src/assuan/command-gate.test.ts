@@ -7,7 +7,7 @@ const GRIP = 'A'.repeat(40);
 
 /** A gate whose outlets are kept, with the greeting behind it. */
 function gate(rules: Partial<GateRules> = {}) {
-  const sent = { agent: '', client: '', ends: 0, resumes: 0 };
+  const sent = { agent: '', client: '', ends: [] as boolean[], resumes: 0 };
   const operations: Operation[] = [];
   const made = new CommandGate(
     {
@@ -20,7 +20,7 @@ function gate(rules: Partial<GateRules> = {}) {
     {
       toAgent: (bytes) => void (sent.agent += bytes.toString('latin1')),
       toClient: (bytes) => void (sent.client += bytes.toString('latin1')),
-      endAgent: () => void sent.ends++,
+      endAgent: (isAnswered) => void sent.ends.push(isAnswered),
       resume: () => void sent.resumes++,
       broken: (error) => {
         throw error;
@@ -225,10 +225,28 @@ describe('a gate', () => {
     const { sent, made, client, agent } = gate();
     client('GETINFO version\nBYE\n');
     made.clientEnded();
-    expect(sent.ends).toBe(0);
+    expect(sent.ends).toEqual([]);
     agent('OK\n');
     expect(sent.agent).toBe('GETINFO version\nBYE\n');
-    expect(sent.ends).toBe(1);
+    expect(sent.ends).toEqual([false]);
+  });
+
+  it('says whether an agent owes a client that ended anything', () => {
+    const answered = gate();
+    answered.made.clientEnded();
+    expect(answered.sent.ends).toEqual([true]);
+    const owed = gate();
+    owed.client('GETINFO version\n');
+    owed.made.clientEnded();
+    owed.agent('D 2.4\n');
+    expect(owed.sent.ends).toEqual([false]);
+    owed.agent('OK\n');
+    expect(owed.sent.ends).toEqual([false, true]);
+    const inquired = gate();
+    inquired.client('PKDECRYPT\n');
+    inquired.agent('INQUIRE CIPHERTEXT\n');
+    inquired.made.clientEnded();
+    expect(inquired.sent.ends).toEqual([false]);
   });
 
   it('passes nothing that came behind a BYE which was answered', () => {

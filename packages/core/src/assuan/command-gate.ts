@@ -55,8 +55,8 @@ export const PASS: Admission = { pass: true };
 export interface GateOutlets {
   toAgent(bytes: Buffer): void;
   toClient(bytes: Buffer): void;
-  /** The client has sent its last byte, and the agent has everything. */
-  endAgent(): void;
+  /** The client has sent its last byte, and the agent has everything; `isAnswered`: and has answered it. */
+  endAgent(isAnswered: boolean): void;
   /** The gate takes bytes of the client again. */
   resume(): void;
   /** The session can't go on: what the client sent while a command was held back is none of Assuan. */
@@ -465,7 +465,9 @@ export class CommandGate {
   }
 
   #endAgentIfDone(): void {
-    if (this.#clientEnded && this.#early.length === 0 && this.#turn !== 'held') this.#out.endAgent();
+    if (this.#clientEnded && this.#early.length === 0 && this.#turn !== 'held') {
+      this.#out.endAgent(this.#turn === 'client');
+    }
   }
 }
 

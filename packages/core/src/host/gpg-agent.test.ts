@@ -197,6 +197,26 @@ test('opens connections that have greeted, from the second on with one socket an
   expect(await asked()).toEqual(before.asked);
 });
 
+test('a socket that was made before serves one connection, also one that finds the agent gone', async () => {
+  const gnupg = await home();
+  const agent = new HostGpgAgent({ ...PATIENT, env: gnupg.env });
+  (await open(agent)).socket.destroy();
+  agent.prepare();
+  agent.prepare();
+  const both = await Promise.all([open(agent), open(agent)]);
+  expect(both[0].socket).not.toBe(both[1].socket);
+  for (const { socket } of both) {
+    socket.write('GETINFO restricted\n');
+    expect(String((await once(socket, 'data'))[0])).toBe('OK\n');
+    socket.destroy();
+  }
+  agent.prepare();
+  await end(gnupg, 'killed');
+  const { socket } = await open(agent);
+  socket.write('GETINFO restricted\n');
+  expect(String((await once(socket, 'data'))[0])).toBe('OK\n');
+});
+
 test('asks what whoever opens a connection asks, with its own questions and before the greeting', async () => {
   const { env } = await home();
   const { agent, sockets } = agentFor({ env });

@@ -83,6 +83,8 @@ export class HostGpgAgent {
   #checked: { path: string; stamp: string | undefined } | undefined;
   /** The checked path if it is a Unix socket: it can be connected to without reading a socket file first. */
   #directPath: string | undefined;
+  /** For the next connection, and not connected yet. */
+  #spare: ViewSocket | undefined;
   /** A nonce was refused: the socket file is of an agent that is gone, and its port somebody else's. */
   #stale = false;
 
@@ -125,6 +127,11 @@ export class HostGpgAgent {
    */
   open(outcome: OpenOutcome, signal?: GivingUp, questions?: FirstQuestions): void {
     this.#queue.open(outcome, signal, questions);
+  }
+
+  /** Makes the next connection's socket now, when no client waits for it: that takes as long as to connect it. */
+  prepare(): void {
+    if (this.#directPath !== undefined) this.#spare ??= new ViewSocket();
   }
 
   #openNow(outcome: OpenOutcome, signal: GivingUp | undefined, questions: FirstQuestions | undefined): void {
@@ -271,7 +278,11 @@ export class HostGpgAgent {
   }
 
   #createSocket(options: NetConnectOpts): Socket {
-    return (this.#options.socketFactory ?? ViewSocket.to)(options);
+    const { socketFactory } = this.#options;
+    if (socketFactory) return socketFactory(options);
+    const socket = this.#spare ?? new ViewSocket();
+    this.#spare = undefined;
+    return socket.connect(options);
   }
 
   /** Starts the agent; connections that miss it at the same time share one start. */
