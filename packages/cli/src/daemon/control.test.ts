@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { askDaemon, type ControlRequest, serveControl } from './control.ts';
@@ -54,6 +55,25 @@ describe('the control socket', () => {
       missing: [],
       notes: [],
     });
+  });
+
+  it('is heard although whoever asks stood still for longer than an answer may take', async () => {
+    const path = join(await tempDir(), 's');
+    const answered = new Int32Array(new SharedArrayBuffer(4));
+    const daemon = new Worker(
+      `const { workerData: { path, answered }, parentPort } = require('node:worker_threads');
+      require('node:net').createServer((socket) => socket.once('data', () => socket.write('{"pid":1}\\n', () => {
+        Atomics.store(answered, 0, 1);
+        Atomics.notify(answered, 0);
+      }))).listen(path, () => parentPort.postMessage('up'));`,
+      { eval: true, workerData: { path, answered } },
+    );
+    onTestFinished(() => daemon.terminate().then(() => {}));
+    await once(daemon, 'message');
+    const asked = askDaemon(path, 'status', 20);
+    Atomics.wait(answered, 0, 0); // as when this process is stopped
+    Atomics.wait(answered, 0, 1, 100);
+    expect(await asked).toMatchObject({ pid: 1 });
   });
 
   it('is asked nothing by somebody who has given up already', async () => {

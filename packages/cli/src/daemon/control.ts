@@ -229,6 +229,8 @@ const LATER_FIELDS = {
 
 /** How long a living daemon may take to say something. */
 const ANSWER_TIMEOUT_MS = 5_000;
+/** Of a limit: when so much has passed before that is noticed, this process was stopped or had no processor. */
+const STOOD_STILL = 1.5;
 
 /** What may end the wait for an answer early, or keep the connection after it. */
 export interface AskOptions {
@@ -265,10 +267,13 @@ export function askDaemon(
     const allow = (ms: number) => {
       clearTimeout(timer);
       if (!Number.isFinite(ms)) return;
-      timer = setTimeout(
-        () => socket.destroy(new Error(`it did not answer '${request}' within ${ms / 1000} s`)),
-        ms,
-      );
+      const since = performance.now();
+      timer = setTimeout(() => {
+        // While this process stood still an answer may have come that it has not read.
+        const stoodStill = performance.now() - since > ms * STOOD_STILL;
+        if (stoodStill) allow(ms);
+        else socket.destroy(new Error(`it did not answer '${request}' within ${ms / 1000} s`));
+      }, ms);
     };
     const giveUp = () => socket.destroy(new Error('it was not waited for'));
     allow(isEnding ? Math.min(timeoutMs, ANSWER_TIMEOUT_MS) : timeoutMs);

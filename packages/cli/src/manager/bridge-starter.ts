@@ -66,6 +66,7 @@ export class BridgeStarter {
     await target.check();
     const files = this.#running.files(bridgeKey(target));
     let running = await this.#running.findFollowing(target);
+    const isChange = running !== undefined;
     const reused = running && (await serves(running)) && (await this.#reuse(target, running, given));
     if (reused) return reused;
     ensureStateDirectory(this.#running.directory);
@@ -86,7 +87,9 @@ export class BridgeStarter {
       removeLeftovers(files);
       return infoOf(await this.#spawn(target, files, given, lock), 'new');
     } catch (error) {
-      throw lock.stopped.aborted ? stoppedMeanwhile(target.name, running ? 'changed' : 'started') : error;
+      throw lock.stopped.aborted
+        ? stoppedMeanwhile(target.name, isChange || running ? 'changed' : 'started')
+        : error;
     } finally {
       lock.release();
     }
