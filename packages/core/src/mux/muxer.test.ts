@@ -351,6 +351,13 @@ describe('after READY', () => {
     expect(changed).toEqual(['ssh-agent', 'gpg-agent', 'ssh-agent']);
   });
 
+  it('a carrier that nobody reads any more is the same as one that was closed', async () => {
+    const { host, near } = await readyHost();
+    near.destroy(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
+    const why = expect.stringContaining('closed its end');
+    expect(await closing(host)).toMatchObject({ code: 'TARGET_CLOSED', why });
+  });
+
   it('a carrier that fails is the reason', async () => {
     const { host, near } = await readyHost();
     near.destroy(new Error('cable cut'));

@@ -121,7 +121,7 @@ export abstract class Muxer
     this.#input.once('close', () => this.end(this.whyEnded()));
     // Listeners stay for good: a carrier may fail again after the bridge has ended.
     for (const side of [this.#input, this.#output])
-      side.on('error', (error) => this.end(carrierError(error)));
+      side.on('error', (error) => this.end(hasNoReader(error) ? this.whyEnded() : carrierError(error)));
     this.#output.once('close', () => this.end(this.whyEnded()));
     // One that ended before has told it already, to nobody.
     if (this.#input.readableEnded || this.#input.destroyed) {
@@ -388,4 +388,9 @@ export abstract class Muxer
     this.#waiting.delete(stream);
     this.onForgotten();
   }
+}
+
+/** Whether what was written has nobody to take it: the other end has gone, which is noticed so or by its last byte. */
+function hasNoReader(error: NodeJS.ErrnoException): boolean {
+  return error.code === 'EPIPE';
 }
