@@ -307,7 +307,7 @@ for (const release of VSCODE_RELEASES) {
       // The picture is in a web view: two frames, one in the other.
       await story.window.page
         .frameLocator('iframe.webview')
-        .frameLocator('iframe')
+        .frameLocator('iframe#active-frame')
         .locator('svg')
         .first()
         .waitFor();

@@ -86,7 +86,8 @@ export class Workbench {
 
   /** The page that is shown in a web view: two frames, one in the other. */
   get webView(): FrameLocator {
-    return this.page.frameLocator('iframe.webview.ready').frameLocator('iframe');
+    // While a page is drawn anew the next one is there beside it, not shown yet.
+    return this.page.frameLocator('iframe.webview.ready').frameLocator('iframe#active-frame');
   }
 
   /** Writes the person's own settings anew, in the editor. */
