@@ -89,7 +89,10 @@ function join(
   };
   const rules = new KeyUseRules(use, onOperation, stream.id);
   const outlets: GateOutlets = {
-    toAgent: (bytes) => out?.toSocket(bytes),
+    toAgent: (bytes) => {
+      out?.toSocket(bytes);
+      agent.prepare(); // now, while this one is busy, and the client waits for it or for nothing
+    },
     toClient: (bytes) => {
       trace?.count('toTarget', bytes.length);
       return out?.toStream(bytes);
@@ -156,7 +159,6 @@ function join(
       journal.end(gate);
       trace?.ended();
       leave();
-      agent.prepare();
     },
   });
 }

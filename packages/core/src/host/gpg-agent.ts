@@ -129,7 +129,7 @@ export class HostGpgAgent {
     this.#queue.open(outcome, signal, questions);
   }
 
-  /** Makes the next connection's socket now, when no client waits for it: that takes as long as to connect it. */
+  /** Makes the next connection's socket, if none is there: better when nobody waits, since it takes as long as to connect it. */
   prepare(): void {
     if (this.#directPath !== undefined) this.#spare ??= new ViewSocket();
   }

@@ -1,9 +1,9 @@
 # Answering ahead, joined to server.pl when it is sent: docs/protocol.md has the frames. What is answered, and with what,
 # is the host's table; nothing here knows what a line or a message means.
 
-# Bytes of a line, and of what was answered and has not gone to the host; a message has as many.
-use constant { LINE_MAX => 1_000, KEPT_MAX => 8_192 };
-# Of an entry. LATER: not as the first command of a session.
+# Bytes of a line with its end, and of what was answered and has not gone to the host; a message has as many.
+use constant { LINE_MAX => 1_001, KEPT_MAX => 8_192, FOUND_MAX => 64 };
+# Of an entry: its id as the host gets it. LATER: not as the first command of a session.
 use constant { ENTRY => 0, ANSWER => 1, LATER => 2, PATTERN => 3 };
 # Of a client. IS_TURN: nothing is owed to it. FIRST: no command has come. SENT: bytes that went to the host. KEPT, IDS,
 # BEGUN: what was answered, the entries, and the beginning of the next. ONCE: answers that serve once, by their lines.
@@ -11,19 +11,23 @@ use constant { ENTRY => 0, ANSWER => 1, LATER => 2, PATTERN => 3 };
 use constant { IS_TURN => 0, FIRST => 1, SENT => 2, KEPT => 3, IDS => 4, BEGUN => 5, ONCE => 6, SSH => 7 };
 
 # Entries by their line, where they fit one alone; the others by how the lines begin that they fit: the first word, and of
-# an option its name. @bind is for clients of the ssh-agent: an entry, whose PATTERN is how a message begins behind its
-# length.
-my ($greeting, %exact, %table, @bind);
+# an option its name. %found has the lines that these fitted last: most come again. @bind is for clients of the
+# ssh-agent: an entry, whose PATTERN is how a message begins behind its length.
+my ($greeting, %exact, %table, %found, @bind);
 
 sub set_table {
     my ($place, $payload) = @_;    # 0: of the gpg-agent, 1: of the ssh-agent
-    if ($place) { @bind = (unpack '(N/a)*', $payload)[0, 2, 3, 1]; @bind = () if !defined $bind[PATTERN]; return }
+    if ($place) {
+        my ($id, @rest) = (unpack '(N/a)*', $payload)[0, 2, 3, 1];
+        @bind = defined $rest[-1] ? (pack('N', $id), @rest) : ();
+        return;
+    }
     ($greeting, my @fields) = unpack '(N/a)*', $payload;
-    %exact = %table = ();
+    %exact = %table = %found = ();
     while (my ($id, $later, $pattern, $answer) = splice @fields, 0, 4) {
-        my $entry = [$id, $answer, $later, qr/$pattern/];
-        if ($pattern =~ /^\^([\w =-]+)\$\z/) { $exact{$1} = $entry }
-        else { push @{$table{$pattern =~ /^\^(\w+(?: [\w-]+=)?)/ && $1}}, $entry }
+        my $entry = [pack('N', $id), $answer, $later, qr/$pattern/];
+        if ($pattern =~ /^\^([\w =-]+)\$\z/) { $exact{"$1\n"} = $entry }
+        else { push @{$table{$pattern =~ /^\^(\w+(?: [\w-]+=| \d+ )?)/ && $1}}, $entry }
     }
 }
 
@@ -64,37 +68,46 @@ sub read_ahead {
     my ($stream, $at, $read) = @_;
     my $ahead = $stream->[AHEAD];
     if (!$ahead->[IS_TURN]) { $ahead->[SENT] += $read; return 0 }
-    my $text = $ahead->[BEGUN] . substr $out, $at + HEADER, $read;
-    substr($out, $at) = '';
+    my $text = substr $out, $at, HEADER + $read, '';
+    substr $text, 0, HEADER, $ahead->[BEGUN];
     my $may_answer = !length $stream->[QUEUE] && $unanswered < 2;    # nothing while the host's answer is late
     my ($ssh, $answers, $from, $size) = ($ahead->[SSH], '', 0);
+    # Nearly always it is one line that came before, too.
+    my $known = $may_answer && !$ssh && length $ahead->[KEPT] < KEPT_MAX && ($exact{$text} || $found{$text});
+    if ($known && !($ahead->[FIRST] && $known->[LATER])) {
+        $ahead->[IDS] .= $known->[ENTRY];
+        $ahead->[KEPT] .= $text;
+        @$ahead[FIRST, BEGUN] = (0, '');
+        tell_client($stream, $known->[ANSWER]);
+        return 1;
+    }
     while (($size = $ssh ? whole_message($text, $from) : index($text, "\n", $from) + 1 - $from) > 0) {
         my $one = substr $text, $from, $size;
         my $entry = $may_answer && length $ahead->[KEPT] < KEPT_MAX
-            && ($ssh ? find_bind($one) : find_entry($ahead, substr $one, 0, -1));
+            && ($ssh ? find_bind($one) : find_entry($ahead, $one));
         $ahead->[FIRST] = 0;
         last if !$entry;
         $answers .= $entry->[ANSWER];
-        $ahead->[IDS] .= pack 'N', $entry->[ENTRY];
+        $ahead->[IDS] .= $entry->[ENTRY];
         $ahead->[KEPT] .= $one;
         $from += $size;
     }
     tell_client($stream, $answers) if length $answers;
     $ahead->[BEGUN] = substr $text, $from;
-    pass_kept($stream) if $size > 0 || !$ssh && length $ahead->[BEGUN] > LINE_MAX;
+    pass_kept($stream) if $size > 0 || !$ssh && length $ahead->[BEGUN] >= LINE_MAX;
     return 1;
 }
 
 sub find_entry {
     my ($ahead, $line) = @_;
     return if length $line > LINE_MAX;
-    my $entry = %{$ahead->[ONCE]} && delete $ahead->[ONCE]{$line};
-    return $entry if $entry;
-    $entry = $exact{$line};
+    my $entry = delete $ahead->[ONCE]{$line} || $exact{$line};
     return $ahead->[FIRST] && $entry->[LATER] ? undef : $entry if $entry;
-    return if $line !~ /^(\w+)( [\w-]+=)?/;
+    return if $line !~ /^(\w+)( [\w-]+=| \d+ )?/;
     for $entry ($2 ? @{$table{$1 . $2} || []} : (), @{$table{$1} || []}) {
-        return $entry if $line =~ $entry->[PATTERN] && !($ahead->[FIRST] && $entry->[LATER]);
+        next if $line !~ $entry->[PATTERN] || $ahead->[FIRST] && $entry->[LATER];
+        %found = () if keys %found >= FOUND_MAX;
+        return $found{$line} = $entry;
     }
     return;
 }
@@ -119,6 +132,8 @@ sub pass_kept {
 sub take_turn {
     my ($ahead, $payload) = @_;
     my ($count, @fields) = (unpack('N', $payload), unpack '(N/a)*', substr $payload, 4);
-    while (my ($id, $line, $answer) = splice @fields, 0, 3) { $ahead->[ONCE]{$line} = [$id, $answer] }
+    while (my ($id, $line, $answer) = splice @fields, 0, 3) {
+        $ahead->[ONCE]{"$line\n"} = [pack('N', $id), $answer, 0];
+    }
     $ahead->[IS_TURN] = 1 if $count == $ahead->[SENT] % 4_294_967_296;
 }

@@ -16,8 +16,8 @@ use constant { PING => 9, PONG => 10, CALL => 11, RESULT => 12, CHANGED => 13, T
 use constant { CREDIT => 262_144, GRANT => 131_072, READ_SIZE => 65_527, OUT_HIGH => 262_144 };
 # Bytes kept for a program's stdin, of its output, and of a file or a listener's reply.
 use constant { KEYS_MAX => 67_108_864, STDOUT_MAX => 262_144, STDERR_MAX => 16_384, REPLY_MAX => 65_536 };
-# Bytes of a socket's path, clients accepted in one turn at most, seconds between looks at jobs, seconds for an end.
-use constant { PATH_MAX => $^O eq 'linux' ? 107 : 103, ACCEPT_BATCH => 64, PAUSE => 0.05, ENDING => 1, WNOHANG => 1 };
+# Bytes of a socket's path, seconds between looks at jobs, seconds for an end.
+use constant { PATH_MAX => $^O eq 'linux' ? 107 : 103, PAUSE => 0.05, ENDING => 1, WNOHANG => 1 };
 
 # A stream is one client connection. QUEUE: bytes its socket has not taken yet. MAY_SEND: bytes the host lets us send.
 # MAY_GET: bytes we let it send. TAKEN: bytes delivered, not yet granted back. ENDED: the client has sent its last
@@ -157,10 +157,10 @@ sub host_readable {
 sub host_sent {
     my ($type, $id, $payload) = @_;
     my $stream = $streams{$id};
-    if ($type == CALL) { settle($id, call($id, $payload)) }
+    if ($type == TURN) { take_turn($stream->[AHEAD], $payload) if $stream && $stream->[AHEAD] }
+    elsif ($type == CALL)  { settle($id, call($id, $payload)) }
     elsif ($type == PING)  { frame(PONG, 0, '') }
     elsif ($type == TABLE) { set_table($id, $payload) }
-    elsif ($type == TURN)  { take_turn($stream->[AHEAD], $payload) if $stream && $stream->[AHEAD] }
     elsif ($type == PUBKEY && defined $keys) { undef $keys if length($keys .= $payload) > KEYS_MAX }
     elsif ($type == CLOSE && delete $streams{$id}) {
         vec($readers, $stream->[FD], 1) = 0;
@@ -321,12 +321,12 @@ sub accept_from_now_on {
     }
 }
 
-# In one turn no more clients than leave a turn to the others; all of a socket that is about to be closed.
+# In one turn one client, since most come alone; all of a socket that is about to be closed.
 sub accept_clients {
     my ($listener, $is_closing) = @_;
     # The handles get no buffers, which are never used here and take four system calls to set up.
     BEGIN { ${^OPEN} = ":unix\0:unix" }
-    for (my $left = ACCEPT_BATCH; $is_closing || $left > 0; $left--) {
+    for (my $is_first = 1; $is_closing || $is_first; $is_first = 0) {
         return accept_from_now_on(0) if !$is_closing && keys %streams >= $setting{'max-streams'};
         my $client;
         if (!accept $client, $listener->{handle}) {
@@ -444,7 +444,7 @@ sub finish {
 
 sub serve {
     my $next_tick = tick();
-    my ($r, $w, $wait, $n, $rest, $clock, $left, $bits, $fd, $at, $read);
+    my ($r, $w, $wait, $n, $rest, $clock, $left, $bits, $fd, $stream, $at, $read);
     until ($signal) {
         $r = length $out > OUT_HIGH ? $control : $readers;
         $w = $writers;
@@ -467,8 +467,7 @@ sub serve {
             while ($left-- > 0) {
                 $fd = index $bits, '1', $fd + 1;
                 last if $fd < 0 && ($fd = index $bits, '1', 1) < 0;
-                my $stream = $by_fd[$fd];
-                if (!$stream) { $on_read[$fd]->() if $on_read[$fd]; next }
+                if (!($stream = $by_fd[$fd])) { $on_read[$fd]->() if $on_read[$fd]; next }
                 # A frame of the same turn may have taken its credit, or ended it.
                 next if !vec $readers, $fd, 1;
                 # Read behind the place of its header in what goes to the host: nothing is copied.
@@ -479,7 +478,8 @@ sub serve {
                 substr $out, $at, HEADER, header(DATA, $stream->[ID], $read)
                     if !$stream->[AHEAD] || !read_ahead($stream, $at, $read);
                 vec($readers, $fd, 1) = 0 if ($stream->[MAY_SEND] -= $read) <= 0;
-                flush() if length $out > OUT_HIGH;
+                next if length $out <= OUT_HIGH;
+                flush();
                 if (length $out > OUT_HIGH) { $stopped_at = $fd; last }    # the host takes no more for now
             }
         }

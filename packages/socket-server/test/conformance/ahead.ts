@@ -130,6 +130,37 @@ export function aheadCases(runtime: TestedRuntime): void {
     expect(server.waiting).toEqual([]);
   });
 
+  it('answers a line that came before by where it stands now, and by the table of now', async () => {
+    const withState = (id: number, answer: string): AnswerTable => ({
+      greeting: GREETING,
+      entries: [...SIMPLE.entries, { id, pattern: '^STATE [0-9]+$', answer, notFirst: true }],
+    });
+    const served = await serve(withState(31, 'OK\n'));
+    const { server } = served;
+    const state = async (line: string, answer: string, ids: number[]) => {
+      const session = await greeted(served);
+      const { client, id } = session;
+      for (const _ of [1, 2]) {
+        client.write('RESET\n');
+        await expectText(client, 'OK\n');
+        client.write(line);
+        await expectText(client, answer);
+      }
+      client.write('NOP\n');
+      await server.data(id, 2 * (6 + line.length) + 4);
+      expect(await told(session)).toEqual(ids);
+    };
+    await state('STATE 1\n', 'OK\n', [7, 31, 7, 31]);
+    // More than anybody remembers.
+    for (let number = 2; number < 80; number++) await state(`STATE ${number}\n`, 'OK\n', [7, 31, 7, 31]);
+    await state('STATE 1\n', 'OK\n', [7, 31, 7, 31]);
+    const first = await greeted(served);
+    first.client.write('STATE 1\n');
+    expect((await server.data(first.id, 8)).toString()).toBe('STATE 1\n');
+    server.send(TABLE, 0, encodeFields(tableFields(withState(32, 'ERR 2 no\n'))));
+    await state('STATE 1\n', 'ERR 2 no\n', [7, 32, 7, 32]);
+  });
+
   it('sends what it has answered before the end of a client that says no more', async () => {
     const session = await greeted(await serve());
     const { server, client, id } = session;
