@@ -129,7 +129,7 @@ export class HostGpgAgent {
     this.#queue.open(outcome, signal, questions);
   }
 
-  /** Makes the next connection's socket, if none is there: better when nobody waits, since it takes as long as to connect it. */
+  /** Makes the next connection's socket, if none is there: that takes as long as to connect it, so while nobody waits. */
   prepare(): void {
     if (this.#directPath !== undefined) this.#spare ??= new ViewSocket();
   }

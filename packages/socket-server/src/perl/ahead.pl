@@ -10,8 +10,8 @@ use constant { ENTRY => 0, ANSWER => 1, LATER => 2, PATTERN => 3 };
 # SSH: messages, not lines.
 use constant { IS_TURN => 0, FIRST => 1, SENT => 2, KEPT => 3, IDS => 4, BEGUN => 5, ONCE => 6, SSH => 7 };
 
-# Entries by their line, where they fit one alone; the others by how the lines begin that they fit: the first word, and of
-# an option its name. %found has the lines that these fitted last: most come again. @bind is for clients of the
+# Entries by their line, where they fit one alone; the others by how the lines begin that they fit: the first word, and
+# the name or number behind it. %found has the lines that these fitted last: most come again. @bind is for clients of the
 # ssh-agent: an entry, whose PATTERN is how a message begins behind its length.
 my ($greeting, %exact, %table, %found, @bind);
 
@@ -72,9 +72,9 @@ sub read_ahead {
     substr $text, 0, HEADER, $ahead->[BEGUN];
     my $may_answer = !length $stream->[QUEUE] && $unanswered < 2;    # nothing while the host's answer is late
     my ($ssh, $answers, $from, $size) = ($ahead->[SSH], '', 0);
-    # Nearly always it is one line that came before, too.
+    # Nearly always it is one line that came before, too, and nothing newer was sent along for it.
     my $known = $may_answer && !$ssh && length $ahead->[KEPT] < KEPT_MAX && ($exact{$text} || $found{$text});
-    if ($known && !($ahead->[FIRST] && $known->[LATER])) {
+    if ($known && !($ahead->[FIRST] && $known->[LATER]) && !$ahead->[ONCE]{$text}) {
         $ahead->[IDS] .= $known->[ENTRY];
         $ahead->[KEPT] .= $text;
         @$ahead[FIRST, BEGUN] = (0, '');

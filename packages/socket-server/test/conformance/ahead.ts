@@ -123,6 +123,27 @@ export function aheadCases(runtime: TestedRuntime): void {
     expect(await told(session)).toEqual([22]);
   });
 
+  it('answers with what was sent along before what the table has, also a line that came before', async () => {
+    const session = await greeted(await serve());
+    const { server, client, id } = session;
+    client.write('RESET\nOPTION a=b\nNOP\n');
+    await server.data(id, 21);
+    server.send(DATA, id, 'OK\n');
+    const along = ['RESET', 'OPTION a=b'].map((line, at) => ({ id: 41 + at, line, answer: 'ERR 3 new\n' }));
+    server.send(TURN, id, Buffer.concat([uint32(21), encodeFields(onceFields(along))]));
+    await expectText(client, 'OK\nERR 1 no\nOK\n');
+    for (const line of ['RESET\n', 'OPTION a=b\n']) {
+      client.write(line);
+      await expectText(client, 'ERR 3 new\n');
+    }
+    client.write('RESET\n');
+    await expectText(client, 'OK\n');
+    client.write('NOP\n');
+    await server.data(id, 27);
+    expect(await told(session)).toEqual([7, 0xffff_fffe]);
+    expect(await told(session)).toEqual([41, 42, 7]);
+  });
+
   it('lets the first command wait where the table says so', async () => {
     const { server, client, id } = await greeted(await serve());
     client.write('GETINFO restricted\n');
