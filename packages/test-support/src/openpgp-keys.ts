@@ -10,12 +10,15 @@ const EDDSA = 22;
 const SHA256 = 8;
 const POSITIVE_CERTIFICATION = 0x13;
 const CURVE_ED25519 = Buffer.from('092b06010401da470f01', 'hex'); // length and OID
+/** At the end of the standard encoding. */
+const PUBLIC_KEY_BYTES = 32;
 const CREATED = Buffer.from([0x60, 0, 0, 0]); // January 2021
 
 /** Makes a version 4 Ed25519 key with these user IDs, each self-signed. */
 export function makeOpenPgpKey(userIds: readonly string[]): OpenPgpKey {
   const pair = generateKeyPairSync('ed25519');
-  const raw = Buffer.from(pair.publicKey.export({ format: 'jwk' }).x!, 'base64url');
+  // Not as a JWK: Node 20 stands still for good if it collects the pair as garbage meanwhile, once in some thousand.
+  const raw = pair.publicKey.export({ type: 'spki', format: 'der' }).subarray(-PUBLIC_KEY_BYTES);
   const point = mpi(Buffer.concat([Buffer.from([0x40]), raw]));
   const key = Buffer.concat([Buffer.from([4]), CREATED, Buffer.from([EDDSA]), CURVE_ED25519, point]);
   const hashedKey = Buffer.concat([Buffer.from([0x99]), uint16(key.length), key]);
