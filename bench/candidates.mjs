@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { startProxies, upBridge } from './bridges.mjs';
+import { startProxies, throughEngine, upBridge } from './bridges.mjs';
 import { newExec } from './engine.mjs';
 import { FLOORS } from './floors.mjs';
 import { ended, ofContainer, tree, untilSocket } from './processes.mjs';
@@ -80,8 +80,9 @@ const local = (runtime) => async (bench, host) => {
 const container = (image, runtime, way) => async (bench, host) => {
   const { id, pid, name } = await bench.container(image, way);
   // A command prefix takes the same way as an engine that only its command reaches.
-  const target = way === 'api' ? [name] : ['--exec', `docker exec -i ${id}`];
-  const bridge = await upBridge(bench, host, [...target, '--runtime', runtime]);
+  const target = way === 'command' ? ['--exec', `docker exec -i ${id}`] : [name];
+  const build = way === 'api' ? await throughEngine(bench, host) : undefined;
+  const bridge = await upBridge(bench, host, [...target, '--runtime', runtime], build);
   const path = `/proc/${pid}/root${bridge.path}`;
   const engine = await bench.engine();
   const pids = () => [...tree(bridge.daemon), ...tree(engine.pid), ...ofContainer({ id, pid })];
@@ -98,6 +99,13 @@ const ssh = (runtime, number) => async (bench, host) => {
   };
 };
 
+/** The servers in containers, and an image that has what they run on. */
+const SERVERS = {
+  node: { name: 'Node', image: 'node' },
+  perl: { name: 'Perl', image: 'git' },
+  python: { name: 'Python', image: 'python' },
+};
+
 /** All candidates, in the order of the tables. */
 export const CANDIDATES = [
   { id: 'direct', label: 'gpg-agent itself', start: direct },
@@ -111,19 +119,16 @@ export const CANDIDATES = [
   { id: 'local-perl', label: '`local:`, Perl server', ours: true, start: local('perl') },
   { id: 'local-python', label: '`local:`, Python server', ours: true, start: local('python') },
   ...[
-    ['api', 'Engine API'],
-    ['command', '`docker` command'],
-  ].flatMap(([way, how]) =>
-    [
-      ['node', 'Node', 'node'],
-      ['perl', 'Perl', 'git'],
-      ['python', 'Python', 'python'],
-    ].map(([runtime, name, image]) => ({
+    ['pipes', 'past the engine', ['perl', 'python']],
+    ['api', 'Engine API', ['node', 'perl', 'python']],
+    ['command', '`docker` command', ['node', 'perl', 'python']],
+  ].flatMap(([way, how, runtimes]) =>
+    runtimes.map((runtime) => ({
       id: `${way}-${runtime}`,
-      label: `container, ${name} server, ${how}`,
+      label: `container, ${SERVERS[runtime].name} server, ${how}`,
       ours: true,
       needs: ['docker'],
-      start: container(image, runtime, way),
+      start: container(SERVERS[runtime].image, runtime, way),
     })),
   ),
   { id: 'ssh-node', label: '`ssh:`, Node server', ours: true, needs: ['sshd'], start: ssh('node', 1) },

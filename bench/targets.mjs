@@ -16,6 +16,7 @@ function beside(rows, what, others, reference, whatOther = what) {
 
 const LOCAL = { Node: 'local-node', Perl: 'local-perl', Python: 'local-python' };
 const CONTAINER = { Node: 'api-node', Perl: 'api-perl' };
+const PAST_ENGINE = { Perl: 'pipes-perl', Python: 'pipes-python' };
 const SSH = { Node: 'ssh-node', Perl: 'ssh-perl' };
 /** Each commit's time beside that with the container's own agent. */
 function commits({ 'git-commit': { rows } = {} }, way) {
@@ -46,7 +47,7 @@ const SIGNATURES = { Node: 0.28, Perl: 0.32 };
  * `status` and `up` say of a bridge they have seen through its sockets (1.6 before, of a `node -e 0` that took three
  * times as long), and both ends of an idle one look now and then whether the other is there (0 before).
  */
-const ROUND_TRIP = { local: 1.1, container: 1.9, ssh: 2.3, proxies: 1.3 };
+const ROUND_TRIP = { local: 1.1, pastEngine: 1, container: 1.9, ssh: 2.3, proxies: 1.3 };
 const CHECKED = 2.2;
 const HEARTBEATS = 10;
 /** The bench's own reading of "linear". Twice the bytes may take a little more than twice the time: the caches are only so large. */
@@ -117,6 +118,11 @@ const TARGETS = [
     values: ({ 'round-trips': { rows } = {} }) => beside(rows, 'connect', LOCAL, 'ssh-R'),
     floor: ({ 'round-trips': { rows } = {} }, kind) =>
       beside(rows, 'connect', { '': `floor-local${kind}` }, 'ssh-R'),
+  },
+  {
+    what: 'container, past the engine: round trip : bare echo through `docker exec`',
+    limit: ROUND_TRIP.pastEngine,
+    values: ({ 'round-trips': { rows } = {} }) => beside(rows, 'roundTrip', PAST_ENGINE, 'exec-echo'),
   },
   {
     what: 'container: round trip : bare echo through `docker exec`',

@@ -25,6 +25,11 @@ function has(program) {
   return found || `there is no ${program} here`;
 }
 
+/** Where the command keeps its state for somebody who has logged in: what lives as long as a bridge is apart from the rest. */
+function directoriesIn(state) {
+  return { XDG_RUNTIME_DIR: join(state, 'run'), XDG_STATE_HOME: join(state, 'kept') };
+}
+
 /**
  * What the measurements stand on: the compiled client, a copy of the built command, hosts, an engine and
  * an sshd, each made when it is first asked for. `close` ends and removes everything.
@@ -154,7 +159,7 @@ export class Workbench {
     const { DOCKER_HOST, DOCKER_CONFIG } = engine;
     return {
       ...host.env,
-      GPG_BRIDGE_STATE_DIR: state,
+      ...directoriesIn(state),
       PATH: `${bin}:${process.env.PATH}`,
       ...(DOCKER_HOST ? { DOCKER_HOST, DOCKER_CONFIG } : {}),
     };
@@ -167,7 +172,7 @@ export class Workbench {
 
   /** Whatever a part that failed or was interrupted left up. */
   async #downAll(state) {
-    const env = { ...process.env, GPG_BRIDGE_STATE_DIR: state };
+    const env = { ...process.env, ...directoriesIn(state) };
     await this.support.run(process.execPath, [this.command, 'down', '--all'], { env });
   }
 

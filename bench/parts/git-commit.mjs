@@ -1,4 +1,4 @@
-import { upBridge } from '../bridges.mjs';
+import { throughEngine, upBridge } from '../bridges.mjs';
 import { samplesOf } from '../client.mjs';
 import { floorInContainer } from '../floors.mjs';
 import { interleave, summary } from '../statistics.mjs';
@@ -27,6 +27,11 @@ const WAYS = [
   { id: 'floor-runtimes', label: 'in Node and Perl', home: FLOORS.runtimes, sign: '-S' },
   { id: 'bridged', label: 'across the bridge', home: '/root/.gnupg', sign: '-S' },
 ];
+/** The same in a container whose bridge goes through the engine. */
+const ENGINE_WAYS = [
+  { id: 'engine-own', home: OWN_HOME, sign: '-S' },
+  { id: 'engine', home: '/root/.gnupg', sign: '-S' },
+];
 
 /** `git commit -S` in a container, with the host's agent and with one that runs in the container. */
 export const gitCommit = {
@@ -36,17 +41,22 @@ export const gitCommit = {
 
   async run(bench, scale, say) {
     const host = await bench.realHost();
-    const cases = COMMITS.flatMap((commit) => WAYS.map((way) => ({ commit, way })));
-    const place = await bench.container('git', 'api');
-    const { container, name } = place;
-    const bridge = await upBridge(bench, host, [name, '--runtime', 'perl']);
+    const [place, other] = [await bench.container('git', 'pipes'), await bench.container('git', 'api')];
+    const cases = COMMITS.flatMap((commit) => [
+      ...WAYS.map((way) => ({ commit, way, container: place.container })),
+      ...ENGINE_WAYS.map((way) => ({ commit, way, container: other.container })),
+    ]);
+    const bridges = [
+      await upBridge(bench, host, [place.name, '--runtime', 'perl']),
+      await upBridge(bench, host, [other.name, '--runtime', 'perl'], await throughEngine(bench, host)),
+    ];
     const floors = [];
     try {
-      await prepare(bench, host, container);
+      for (const { container } of [place, other]) await prepare(bench, host, container);
       for (const [kind, home] of Object.entries(FLOORS)) {
         floors.push(await floorInContainer(bench, host, place, `${home}/S.gpg-agent`, kind, ['ahead']));
       }
-      const run = async ({ commit, way }) => {
+      const run = async ({ commit, way, container }) => {
         const script = `cd ${REPOSITORY} && ${commit.prepare} git commit --quiet ${commit.words} ${way.sign} -m x`;
         const argv = ['/root/client', 'time', String(scale.commitsPerRound), '--', 'sh', '-c', script];
         const done = await container.exec(argv, { env: { GNUPGHOME: way.home } });
@@ -64,23 +74,25 @@ export const gitCommit = {
       return { rows };
     } finally {
       for (const floor of floors) await floor.stop();
-      await bridge.stop();
+      for (const bridge of bridges) await bridge.stop();
     }
   },
 
   render({ rows }) {
     return [
-      'Wall time in milliseconds, all in the same container; Perl server, Engine API. What the bridge adds does not',
-      'depend on the commit, so the ratio is worst for the smallest one. The least bridges answer ahead, too, and do nothing',
-      'else: one client, no rules, no record, no checks.',
+      'Wall time in milliseconds, all but the last in the same container; Perl server. What the bridge adds does not depend on',
+      'the commit, so the ratio is worst for the smallest one. The last column is another container whose bridge goes through',
+      'the engine, as for a user who is not root and has no engine of their own. The least bridges do so, too, and answer',
+      'ahead, and do nothing else: one client, no rules, no record, no checks.',
       '',
       table(
-        ['commit', ...WAYS.map(({ label }) => label), 'added', 'bridged : own agent'],
+        ['commit', ...WAYS.map(({ label }) => label), 'added', 'bridged : own agent', 'through the engine'],
         Object.values(rows).map((row) => [
           row.label,
           ...WAYS.map(({ id }) => ms(row[id].median)),
           ms(row.bridged.median - row.own.median),
           ratio(row.bridged.median / row.own.median),
+          ratio(row.engine.median / row['engine-own'].median),
         ]),
       ),
     ].join('\n');

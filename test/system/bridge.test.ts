@@ -3,7 +3,14 @@ import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
-import { personWithContainer, processesInside, signInside, type Up } from '@gpg-bridge/test-support/bridged';
+import {
+  goesPastEngine,
+  personWithContainer,
+  processesInside,
+  signInside,
+  THROUGH_ENGINE,
+  type Up,
+} from '@gpg-bridge/test-support/bridged';
 import type { ContainerEngine } from '@gpg-bridge/test-support/engine/containers';
 import type { ImageName } from '@gpg-bridge/test-support/engine/images';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
@@ -13,6 +20,9 @@ import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 
+/** How the bytes of a bridge go. */
+type Way = 'past' | 'through';
+
 requireSystem('docker')('gpg-bridge with a Docker container', () => {
   let docker: ContainerEngine;
 
@@ -20,15 +30,20 @@ requireSystem('docker')('gpg-bridge with a Docker container', () => {
     docker = await sharedEngine('docker');
   }, SETUP_MS);
 
-  it.each<[ImageName, string]>([
-    ['plain', 'perl'],
-    ['git', 'perl'],
-    ['node', 'node'],
-    ['python', 'python'],
-    ['trixie', 'perl'],
-  ])('signs in a container from the image %s, on %s', async (image, runtime) => {
+  it.each<[ImageName, string, Way]>([
+    ['plain', 'perl', 'past'],
+    ['git', 'perl', 'past'],
+    ['git', 'perl', 'through'],
+    ['node', 'node', 'through'],
+    ['python', 'python', 'past'],
+    ['python', 'python', 'through'],
+    ['trixie', 'perl', 'past'],
+    ['none', 'native', 'through'],
+  ])('signs in a container from the image %s, on %s, %s the engine', async (image, runtime, way) => {
     const { person, container, name } = await personWithContainer(docker, { image });
+    if (way === 'through') Object.assign(person.env, THROUGH_ENGINE);
     const up = await person.json<Up>('up', name, '--runtime', runtime);
+    expect(await goesPastEngine(up.pid, container)).toBe(way === 'past');
     expect(up).toMatchObject({ target: name, id: container.id, runtime });
     const path = (await container.execOk(['gpgconf', '--list-dirs', 'agent-socket'])).trim();
     expect(up.sockets).toEqual([{ type: 'gpg-agent', path }]);
@@ -47,8 +62,9 @@ requireSystem('docker')('gpg-bridge with a Docker container', () => {
     ]);
   });
 
-  it('signs a commit, and decrypts', async () => {
+  it.each<Way>(['past', 'through'])('signs a commit, and decrypts, %s the engine', async (way) => {
     const { person, container, name } = await personWithContainer(docker);
+    if (way === 'through') Object.assign(person.env, THROUGH_ENGINE);
     await person.home.addEncryptionKey(person.fingerprint);
     await person.ok('up', name);
     await container.execOk([

@@ -245,6 +245,7 @@ describe('configuration', () => {
       protocol: fc.nat(),
       maxStreams: fc.nat(),
       trace: fc.nat(),
+      pipes: fc.nat(2 ** 48 - 1),
       tickMs: fc.nat(),
       maxUnanswered: fc.nat(),
       idleTicks: fc.nat(),
@@ -253,8 +254,9 @@ describe('configuration', () => {
   });
 
   it('keeps to lines that any parser can read', () => {
-    const config = { protocol: 4, maxStreams: 7, trace: 0, tickMs: 100, maxUnanswered: 5, idleTicks: 40 };
-    const first = ['protocol=4', 'max-streams=7', 'trace=0'];
+    const heartbeat = { tickMs: 100, maxUnanswered: 5, idleTicks: 40 };
+    const config = { protocol: 4, maxStreams: 7, trace: 0, pipes: 0, ...heartbeat };
+    const first = ['protocol=4', 'max-streams=7', 'trace=0', 'pipes=0'];
     const lines = [...first, 'tick-ms=100', 'max-unanswered=5', 'idle-ticks=40', ''];
     expect(encodeConfig(config)).toBe(lines.join('\n'));
   });

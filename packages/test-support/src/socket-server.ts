@@ -42,8 +42,8 @@ export type TestedRuntime = Runtime | 'emulated';
 
 /** What is joined for a runtime, as scripts/build.mjs does it. */
 const TEXTS = {
-  perl: ['perl/server.pl', 'perl/ahead.pl'],
-  python: ['python/ahead.py', 'python/server.py'],
+  perl: ['perl/server.pl', 'perl/ahead.pl', 'perl/pipes.pl'],
+  python: ['python/ahead.py', 'python/pipes.py', 'python/server.py'],
 } as const;
 
 let bundle: Promise<string> | undefined;

@@ -1,10 +1,8 @@
-import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { HeartbeatTimes } from '@gpg-bridge/core/mux/heartbeat';
 import { printable } from '@gpg-bridge/core/text/escape';
 import {
-  type Launched,
   parseLauncherLine,
   type Runtime,
   SERVER_CONFIG,
@@ -15,6 +13,8 @@ import type { ExecStream } from '../engine/engine.ts';
 import type { Target } from '../targets/target.ts';
 import { frameWords } from './frame-words.ts';
 import { readLines } from './log-lines.ts';
+import { readOpening } from './read-opening.ts';
+import { askForPipes, joinByPipes } from './server-pipes.ts';
 import { serverProgram, serverSource } from './server-source.ts';
 
 /** A socket server that runs in a target and is about to speak frames. */
@@ -44,8 +44,6 @@ export interface StartOptions {
 export const LAUNCH_TIMEOUT_MS = 60_000;
 /** What shells and container runtimes exit with when a program can't be run or is not there; kubectl exits with 1. */
 const NOT_RUN: ReadonlySet<number | null> = new Set([126, 127]);
-/** What a stream tells of itself to whoever reads it. */
-const NEWS = ['readable', 'end', 'close'] as const;
 const NO_SHELL = /\bsh\b.*(?:not found|no such file)/i;
 
 /** Sends a launcher the server for the runtime that it finds. */
@@ -71,13 +69,19 @@ export async function startServer(target: Target, options: StartOptions): Promis
   options.signal?.addEventListener('abort', giveUp);
   try {
     if (options.signal?.aborted) giveUp();
-    const found = await launched(exec, patience.signal);
+    const found = await readOpening(exec.stdout, parseLauncherLine, patience.signal);
     if (Buffer.isBuffer(found)) throw await notStarted(target, exec, found, stderr, () => noShell);
     if (found.runtime === 'none') throw noRuntime(target, options.runtime, whyNoProgram(found.detail));
     if (found.noise.length > 0) options.log(`target printed ${found.noise.length} bytes first`, 'debug');
     // The line may have been there before anybody gave up.
     patience.signal.throwIfAborted();
-    const config = { ...SERVER_CONFIG, ...options.heartbeat, trace: traceLog ? 1 : 0 };
+    const offer = askForPipes(exec, found.runtime);
+    const config = {
+      ...SERVER_CONFIG,
+      ...options.heartbeat,
+      trace: traceLog ? 1 : 0,
+      pipes: offer?.token ?? 0,
+    };
     exec.stdin.write(
       serverPayload(
         found.runtime,
@@ -86,7 +90,8 @@ export async function startServer(target: Target, options: StartOptions): Promis
         found.program?.form,
       ),
     );
-    return { exec, runtime: found.runtime, stderr };
+    const carrier = offer ? await joinByPipes(exec, offer, patience.signal, options.log) : exec;
+    return { exec: carrier, runtime: found.runtime, stderr };
   } catch (error) {
     exec.kill();
     throw error;
@@ -94,40 +99,6 @@ export async function startServer(target: Target, options: StartOptions): Promis
     clearTimeout(late);
     options.signal?.removeEventListener('abort', giveUp);
   }
-}
-
-/** Waits for the launcher's line; what follows it stays to be read. Else all that was printed instead. */
-async function launched({ stdout }: ExecStream, signal: AbortSignal): Promise<Launched | Buffer> {
-  let printed = Buffer.alloc(0);
-  for (;;) {
-    const chunk: Buffer | null = stdout.read();
-    if (chunk === null) {
-      if (stdout.readableEnded || stdout.destroyed) return printed;
-      await news(stdout, signal);
-      continue;
-    }
-    printed = Buffer.concat([printed, chunk]);
-    const found = parseLauncherLine(printed);
-    if (!found) continue;
-    if (found.rest.length > 0) stdout.unshift(found.rest);
-    return found;
-  }
-}
-
-/** Resolves when there is something to read or nothing will be; rejects when the signal comes first. */
-function news(stdout: Readable, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const heard = () => settle(resolve);
-    const aborted = () => settle(() => reject(signal.reason));
-    const settle = (outcome: () => void) => {
-      for (const event of NEWS) stdout.off(event, heard);
-      signal.removeEventListener('abort', aborted);
-      outcome();
-    };
-    for (const event of NEWS) stdout.on(event, heard);
-    signal.addEventListener('abort', aborted);
-    if (signal.aborted) aborted();
-  });
 }
 
 /** Why a target said nothing that a launcher would say. */

@@ -1,4 +1,5 @@
 import type { Duplex, Readable, Writable } from 'node:stream';
+import type { HeldProcess } from './held-process.ts';
 
 /** The engines that are spoken to; both have the same API and nearly the same command line. */
 export type EngineKind = 'docker' | 'podman';
@@ -46,6 +47,8 @@ export interface ExecStream {
   exited: Promise<ExitInfo>;
   /** Cuts the connection; the command loses its standard input. Engines have no way to signal it. */
   kill(): void;
+  /** The command's process, once it has said something, if it is one of this machine; the caller releases it. */
+  process?(): Promise<HeldProcess | undefined>;
 }
 
 /** How large a terminal is, in characters. */

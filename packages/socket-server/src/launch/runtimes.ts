@@ -43,6 +43,8 @@ export interface RuntimeFacts {
    * that source. It stands in single quotes of sh: it has none itself.
    */
   loader: string;
+  /** Its server makes pipes for the host to open. Node has no call for that, and the native one is kept small. */
+  makesPipes?: true;
 }
 
 /** Each of the runtimes. */
@@ -85,6 +87,7 @@ export const RUNTIME_FACTS: Record<Runtime, RuntimeFacts> = {
     ].join(';'),
   },
   perl: {
+    makesPipes: true,
     // To load them takes longer than to see that they are there; the loader does that while the host gets the news.
     check: 'perl -e "for my\\$m(qw(Errno Fcntl Socket)){grep{-e qq(\\$_/\\$m.pm)}@INC or exit 1}"',
     loader: `unset PERL5OPT PERL_UNICODE;exec perl -mErrno -mFcntl -mSocket -e '${[
@@ -96,6 +99,7 @@ export const RUNTIME_FACTS: Record<Runtime, RuntimeFacts> = {
     ].join('')}'`,
   },
   python: {
+    makesPipes: true,
     check: 'python3 -ISc "import sys,select,socket,subprocess;sys.exit(sys.version_info<(3,6))"',
     loader: `exec python3 -ISBc '${[
       'import os,time',

@@ -490,8 +490,8 @@ sub serve {
     finish(128 + $signal);
 }
 
-$0 = 'gpg-bridge socket server';
-$SIG{PIPE} = 'IGNORE';
+($0, $SIG{PIPE}) = ('gpg-bridge socket server', 'IGNORE');
+offer_pipes($setting{pipes}) if $setting{pipes};
 $SIG{CHLD} = sub { };    # ends the wait of select
 @SIG{qw(TERM HUP INT)} = map { my $number = $_; sub { $signal = $number } } 15, 1, 2;
 nonblocking($_) for \*STDOUT, \*STDERR;

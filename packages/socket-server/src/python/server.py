@@ -485,6 +485,7 @@ def on_signal(number, _):
     if number != _signal.SIGCHLD: signal = number
 
 try:
+    if setting[b'pipes']: offer_pipes(setting[b'pipes'])
     # A signal wakes the poller through this pipe; the handler alone would wait for its next event.
     woken, waker = os.pipe()
     for fd in (woken, waker, 1, 2): os.set_blocking(fd, False)
@@ -492,8 +493,7 @@ try:
     for number in (_signal.SIGTERM, _signal.SIGHUP, _signal.SIGINT, _signal.SIGCHLD): _signal.signal(number, on_signal)
     watch_read(woken, lambda: os.read(woken, 64))
     watch_read(0, host_readable)
-    ready()
-    flush()
+    ready(), flush()
     serve()
 except Exception as error:
     attempt(os.write, 2, ('the socket server failed: %r\n' % error).encode('utf-8', 'replace'))
