@@ -55,7 +55,7 @@ describe('a pipe of another process', () => {
 
   it('is not opened if it is another one than was named, and nothing of it is read', async () => {
     const { word, held, child } = await processWith(
-      `pipe my $r, my $h; syswrite $h, 'kept'; ${NAMED}; $SIG{TERM} = sub { sysread $r, my $got, 9; print $got }`,
+      `pipe my $r, my $h; syswrite $h, 'kept'; $SIG{TERM} = sub { sysread $r, my $got, 9; print $got }; ${NAMED}`,
     );
     const { descriptor, inode } = parse(word);
     expect(() => held.openPipe({ descriptor, inode: inode + 1 }, 'read')).toThrow(`pipe:[${inode}]`);
