@@ -19,6 +19,7 @@ import { serverProgram, serverSource } from './server-source.ts';
 
 /** A socket server that runs in a target and is about to speak frames. */
 export interface StartedServer {
+  /** What carries its frames; not always the streams of the launcher. */
   exec: ExecStream;
   runtime: Runtime;
   /** The last lines it printed on its standard error. */

@@ -37,8 +37,9 @@ export async function connectToTarget(
   // The check of a local target makes its directory, and doctor changes nothing.
   if (target.kind !== 'local') await target.check();
   const started = performance.now();
-  const exec = await target.exec(inHome(home, launcherCommand(runtime)));
-  const server = await startServer(target, { exec, runtime, log: noLog });
+  const launcher = await target.exec(inHome(home, launcherCommand(runtime)));
+  const server = await startServer(target, { exec: launcher, runtime, log: noLog });
+  const { exec } = server;
   const launched = performance.now();
   const muxer = new HostMuxer({ input: exec.stdout, output: exec.stdin });
   const close = async () => {
