@@ -12,11 +12,10 @@ import { askHost, type ServedTarget, serveTarget } from './serve-target.ts';
 import { type StartedServer, startServer } from './start-server.ts';
 import { inItsWords } from './target-failure.ts';
 import type { MadeInTarget } from './target-sockets.ts';
+import { LAST_WORDS_MS, within } from './within.ts';
 
 /** How long the server in the target may take to remove its sockets. */
 const STOP_TIMEOUT_MS = 3_000;
-/** How long a command that ended may take for its last words. */
-const LAST_WORDS_MS = 500;
 /** How long the host's programs may take that are not needed any more. */
 const HOST_TIMEOUT_MS = 1_000;
 
@@ -187,16 +186,4 @@ export class Bridge extends EventEmitter<BridgeEvents> {
     await within(STOP_TIMEOUT_MS, this.#exec.exited);
     this.#exec.kill();
   }
-}
-
-/** Waits for something that never rejects, but not for ever. */
-async function within(timeoutMs: number, something: Promise<unknown>): Promise<void> {
-  let late: NodeJS.Timeout | undefined;
-  await Promise.race([
-    something,
-    new Promise((resolve) => {
-      late = setTimeout(resolve, timeoutMs);
-    }),
-  ]);
-  clearTimeout(late);
 }

@@ -12,6 +12,7 @@ import { serveAgents } from './serve-agents.ts';
 import { LAUNCH_TIMEOUT_MS, notAnswered, type StartedServer } from './start-server.ts';
 import { inItsWords, noSockets } from './target-failure.ts';
 import { TargetSockets } from './target-sockets.ts';
+import { LAST_WORDS_MS, within } from './within.ts';
 
 /** A target whose clients are served. */
 export interface ServedTarget {
@@ -105,8 +106,11 @@ export async function serveTarget(
     return { muxer, sockets, keySync };
   } catch (error) {
     muxer.close();
+    const failure = toBridgeError(error, `can't start the bridge to ${target.name}`);
+    // What its command says on its standard error may take another way, and longer.
+    if (failure.code === 'TARGET_CLOSED') await within(LAST_WORDS_MS, exec.exited);
     exec.kill();
-    throw inItsWords(toBridgeError(error, `can't start the bridge to ${target.name}`), stderr());
+    throw inItsWords(failure, stderr());
   } finally {
     clearTimeout(late);
     signal?.removeEventListener('abort', giveUp);

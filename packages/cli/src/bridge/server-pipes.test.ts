@@ -9,12 +9,15 @@ import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { ExecStream, ExitInfo } from '../engine/engine.ts';
 import { HeldProcess } from '../engine/held-process.ts';
 import type { Target } from '../targets/target.ts';
+import { Bridge } from './bridge.ts';
+import { Journal } from './journal.ts';
+import { serverSource } from './server-source.ts';
 import { startServer } from './start-server.ts';
 
 const SERVERS = new URL('../../dist/servers/', import.meta.url);
 const FILES = { perl: 'server.pl', python: 'server.py', node: 'server.cjs' };
 vi.mock('./server-source.ts', () => ({
-  serverSource: (runtime: keyof typeof FILES) => readFileSync(new URL(FILES[runtime], SERVERS)),
+  serverSource: vi.fn((runtime: keyof typeof FILES) => readFileSync(new URL(FILES[runtime], SERVERS))),
 }));
 
 const target = { name: 'somewhere' } as Target;
@@ -178,6 +181,47 @@ describe.each(['perl', 'python'] as const)('a server in %s', (runtime) => {
       (launched.stdout as PassThrough).end();
       expect((await closed)[0]).toMatchObject({ code: 'TARGET_CLOSED' });
       expect(await exited).toEqual({ status: 0, signal: null });
+    });
+  });
+});
+
+describe('a server whose host', () => {
+  it('is not told which process it is goes on as it began', async () => {
+    const launched = launch(launcherCommand('perl'));
+    launched.process = () => new Promise(() => {});
+    const { exec, muxer } = await start(launched, 'perl');
+    expect(exec === launched).toBe(true);
+    expect(await run(muxer, 'echo', 'served')).toBe('served\n');
+  });
+
+  it('can not be sent is not looked for', async () => {
+    const launched = launch(launcherCommand('perl'));
+    vi.mocked(serverSource).mockImplementationOnce(() => {
+      throw new Error('there is no such file');
+    });
+    await expect(startServer(target, { exec: launched, log: () => {} })).rejects.toThrow('no such file');
+    expect(launched.asked).toBe(0);
+  });
+
+  it('hears of its end by the pipes first waits for nothing more', async () => {
+    const { exec, muxer, exited } = await start(launch(launcherCommand('perl')), 'perl');
+    muxer.close();
+    await once(exec.stdout, 'close');
+    const timers = vi.spyOn(globalThis, 'setTimeout');
+    await exited;
+    expect(timers.mock.calls.filter(([, ms]) => ms === 500)).toEqual([]);
+    timers.mockRestore();
+  });
+
+  it('has its last words told, which come by the longer way', async () => {
+    const dying =
+      'read STDIN, my $answer, 1; close $_ for $a, $d; select undef, undef, undef, .1; print STDERR "no such thing here\\n"; exit 1';
+    const pipes = 'pipe our $a, our $b; pipe our $c, our $d; syswrite $d, "$token\\n"';
+    const launched = launch(pretender(`${pipes}; ${OFFER} $b, $c; ${dying}`));
+    const parts = { target, launched, agents: {}, journal: new Journal(() => {}), log: () => {} };
+    await expect(Bridge.start(parts)).rejects.toMatchObject({
+      code: 'TARGET_CLOSED',
+      why: 'no such thing here',
     });
   });
 });

@@ -12,9 +12,12 @@ import { readOpening } from './read-opening.ts';
 /** `no` has everything go through what carries a command's streams. */
 const VARIABLE = 'GPG_BRIDGE_PIPES';
 const MAX_TOKEN = 2 ** 48 - 1;
+const MARK = 'PIPES ';
 const LINE = /^PIPES (\d{1,7}):(\d{1,15}) (\d{1,7}):(\d{1,15})$/;
 const LINE_BYTES = 64;
 const ANSWERS = { accept: 'y', decline: 'n' } as const;
+/** How long an engine may take to tell which process the server is: it knows, or does not answer at all. */
+const PROCESS_MS = 2_000;
 /** How long bytes that a server wrote at its end may take, counted from when its engine tells of the end. */
 const LAST_BYTES_MS = 500;
 
@@ -46,13 +49,18 @@ export async function joinByPipes(
     const printed = await readOpening(exec.stdout, parsePipesLine, signal);
     // Whoever prints something else is no server, which is said when it sends no frames.
     if (Buffer.isBuffer(printed) || !printed.pipes) return exec;
-    const held = await Promise.race([offer.process, aborted(signal)]);
+    const held = await Promise.race([offer.process, nothingBy(PROCESS_MS), aborted(signal)]);
     const pipes = held && openPipes(held, printed.pipes, offer.token, log);
     exec.stdin.write(pipes ? ANSWERS.accept : ANSWERS.decline);
     return pipes ? new PipedExecStream(exec, pipes) : exec;
   } finally {
     void offer.process.then((held) => held?.release());
   }
+}
+
+/** Resolves to nothing after this time. */
+function nothingBy(timeMs: number): Promise<undefined> {
+  return new Promise((resolve) => void setTimeout(resolve, timeMs, undefined).unref());
 }
 
 /** Rejects when the signal comes. */
@@ -72,7 +80,8 @@ interface PipeNames {
 /** Looks for the line in which a server names its pipes; without `pipes` if what comes is something else. */
 function parsePipesLine(printed: Buffer): { pipes?: PipeNames; rest: Buffer } | undefined {
   const end = printed.indexOf('\n');
-  if (end < 0 && printed.length < LINE_BYTES) return undefined;
+  const isBegun = MARK.startsWith(printed.toString('latin1', 0, MARK.length));
+  if (end < 0 && printed.length < LINE_BYTES && isBegun) return undefined;
   const numbers = LINE.exec(printed.toString('latin1', 0, end))
     ?.slice(1)
     .map(Number);
@@ -148,6 +157,7 @@ class PipedExecStream implements ExecStream {
     this.exited = exec.exited;
     // An engine that has lost the command has lost this one, too: pipes that others keep open do not count.
     exec.stdout.once('end', () => {
+      if (this.stdout.destroyed) return;
       const late = setTimeout(() => this.stdout.destroy(), LAST_BYTES_MS);
       this.stdout.once('close', () => clearTimeout(late));
     });

@@ -76,6 +76,8 @@ export async function startServer(target: Target, options: StartOptions): Promis
     if (found.noise.length > 0) options.log(`target printed ${found.noise.length} bytes first`, 'debug');
     // The line may have been there before anybody gave up.
     patience.signal.throwIfAborted();
+    late.refresh(); // to start the server takes its own time
+    const source = sourceOf(target, found.runtime, found.program);
     const offer = askForPipes(exec, found.runtime);
     const config = {
       ...SERVER_CONFIG,
@@ -83,14 +85,7 @@ export async function startServer(target: Target, options: StartOptions): Promis
       trace: traceLog ? 1 : 0,
       pipes: offer?.token ?? 0,
     };
-    exec.stdin.write(
-      serverPayload(
-        found.runtime,
-        config,
-        sourceOf(target, found.runtime, found.program),
-        found.program?.form,
-      ),
-    );
+    exec.stdin.write(serverPayload(found.runtime, config, source, found.program?.form));
     const carrier = offer ? await joinByPipes(exec, offer, patience.signal, options.log) : exec;
     return { exec: carrier, runtime: found.runtime, stderr };
   } catch (error) {

@@ -112,7 +112,12 @@ export class ApiEngine implements Engine {
     const execId = await this.createExec(container, argv, options, false);
     const started = await this.connection.upgrade(`/exec/${execId}/start`, { Detach: false, Tty: false });
     if ('socket' in started) {
-      const facts = { exitInfo: () => this.exitInfo(execId), process: () => this.processOf(execId) };
+      // Processes of an engine elsewhere are not this machine's.
+      const isNear = this.address.kind === 'socket' && process.platform === 'linux';
+      const facts = {
+        exitInfo: () => this.exitInfo(execId),
+        ...(isNear && { process: () => this.processOf(execId) }),
+      };
       return new ApiExecStream(started.socket, started.head, facts);
     }
     throw this.execRefused(container, started);
@@ -202,7 +207,6 @@ export class ApiEngine implements Engine {
 
   /** A command's process, if it is one of this machine. Others get its number only when it has ended. */
   private async processOf(execId: string): Promise<HeldProcess | undefined> {
-    if (this.address.kind !== 'socket') return undefined;
     const pid = await this.pidOf(execId);
     const held = pid === undefined ? undefined : HeldProcess.hold(pid);
     if (!held || (await this.pidOf(execId).catch(() => undefined)) === pid) return held;

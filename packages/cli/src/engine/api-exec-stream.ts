@@ -2,14 +2,13 @@ import type { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 import { takeViews, ViewReadable } from '@gpg-bridge/core/io/view-source';
 import type { ExecStream, ExitInfo } from './engine.ts';
-import type { HeldProcess } from './held-process.ts';
 import { type StdioChannel, StdioDemuxer } from './stdio-demuxer.ts';
 
 /** What an engine can be asked about a command. */
 export interface ExecFacts {
   /** How it ended; never rejects. */
   exitInfo(): Promise<ExitInfo>;
-  process(): Promise<HeldProcess | undefined>;
+  process?: ExecStream['process'];
 }
 
 /** An exec stream on a connection that the engine has handed over. One read of the socket is one push. */
@@ -17,7 +16,7 @@ export class ApiExecStream implements ExecStream {
   readonly stdout: ViewReadable;
   readonly stderr: ViewReadable;
   readonly exited: Promise<ExitInfo>;
-  readonly process: () => Promise<HeldProcess | undefined>;
+  readonly process: ExecStream['process'];
   private readonly full = new Set<StdioChannel>();
   private killed = false;
 

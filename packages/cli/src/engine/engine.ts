@@ -48,7 +48,7 @@ export interface ExecStream {
   /** Cuts the connection; the command loses its standard input. Engines have no way to signal it. */
   kill(): void;
   /** The command's process, once it has said something, if it is one of this machine; the caller releases it. */
-  process?(): Promise<HeldProcess | undefined>;
+  process?: (() => Promise<HeldProcess | undefined>) | undefined;
 }
 
 /** How large a terminal is, in characters. */

@@ -26,9 +26,9 @@ function parse(word: string) {
 }
 
 describe('a pipe of another process', () => {
-  it('is written to at its reading end, and does not block', async () => {
+  it('is written to by the end for that, and does not block', async () => {
     const { word, held, child } = await processWith(
-      `pipe my $h, my $w; ${NAMED}; sysread $h, my $got, 9; print $got`,
+      `pipe my $r, my $h; ${NAMED}; sysread $r, my $got, 9; print $got`,
     );
     const descriptor = held.openPipe(parse(word), 'write');
     onTestFinished(() => closeSync(descriptor));
@@ -40,8 +40,8 @@ describe('a pipe of another process', () => {
     expect(filled).toThrow(/EAGAIN/);
   });
 
-  it('is read from at its writing end, and ends with the process that has it', async () => {
-    const { word, held, child } = await processWith(`pipe my $r, my $h; syswrite $h, 'early'; ${NAMED}`);
+  it('is read from by the end for that, and ends with the process that has it', async () => {
+    const { word, held, child } = await processWith(`pipe my $h, my $w; syswrite $w, 'early'; ${NAMED}`);
     const descriptor = held.openPipe(parse(word), 'read');
     onTestFinished(() => closeSync(descriptor));
     const bytes = Buffer.alloc(9);
@@ -55,12 +55,20 @@ describe('a pipe of another process', () => {
 
   it('is not opened if it is another one than was named, and nothing of it is read', async () => {
     const { word, held, child } = await processWith(
-      `pipe my $r, my $h; syswrite $h, 'kept'; $SIG{TERM} = sub { sysread $r, my $got, 9; print $got }; ${NAMED}`,
+      `pipe my $h, my $w; syswrite $w, 'kept'; $SIG{TERM} = sub { sysread $h, my $got, 9; print $got }; ${NAMED}`,
     );
     const { descriptor, inode } = parse(word);
     expect(() => held.openPipe({ descriptor, inode: inode + 1 }, 'read')).toThrow(`pipe:[${inode}]`);
     child.kill('SIGTERM');
     expect(String((await once(child.stdout!, 'data'))[0])).toBe('kept');
+  });
+
+  it.each([
+    ['read', 'pipe my $r, my $h'],
+    ['write', 'pipe my $h, my $w'],
+  ] as const)('is not opened to %s if the process has the other end of it alone', async (direction, perl) => {
+    const { word, held } = await processWith(`${perl}; ${NAMED}`);
+    expect(() => held.openPipe(parse(word), direction)).toThrow(/is the other end of pipe/);
   });
 
   it('is not opened if the process has nothing there', async () => {
@@ -102,7 +110,7 @@ describe('a process that is held', () => {
   });
 
   it('leaves no descriptor behind', async () => {
-    const { word, held } = await processWith(`pipe my $r, my $h; ${NAMED}`);
+    const { word, held } = await processWith(`pipe my $h, my $w; ${NAMED}`);
     const first = held.openPipe(parse(word), 'read');
     closeSync(first);
     expect(() => held.openPipe({ ...parse(word), inode: 1 }, 'read')).toThrow();

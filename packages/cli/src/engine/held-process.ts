@@ -1,4 +1,4 @@
-import { closeSync, constants, openSync, readlinkSync } from 'node:fs';
+import { closeSync, constants, lstatSync, openSync, readlinkSync } from 'node:fs';
 
 /** Linux's flag for a descriptor that names a file and does not open it; Node has no word for it. */
 const O_PATH = 0o10000000;
@@ -34,11 +34,16 @@ export class HeldProcess {
     // What the process has under the number may be something else a moment later, and to open a device can start
     // something: it is named first, looked at, and opened by what was looked at. Files with a name, pipes among them,
     // are not opened for a process that may not be allowed to do so itself.
-    const named = openSync(`/proc/self/fd/${this.directory}/fd/${descriptor}`, O_PATH);
+    const link = `/proc/self/fd/${this.directory}/fd/${descriptor}`;
+    const named = openSync(link, O_PATH);
     try {
       const path = `/proc/self/fd/${named}`;
       const found = readlinkSync(path);
       if (found !== `pipe:[${inode}]`) throw new Error(`descriptor ${descriptor} is ${found}`);
+      // The modes of such a link say which end of the pipe the process has; one that it only writes to is not its to give.
+      const end = direction === 'read' ? constants.S_IRUSR : constants.S_IWUSR;
+      if (!(lstatSync(link).mode & end))
+        throw new Error(`descriptor ${descriptor} is the other end of ${found}`);
       const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
       return openSync(path, O_NONBLOCK | (direction === 'read' ? O_RDONLY : O_WRONLY));
     } finally {
