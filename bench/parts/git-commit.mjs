@@ -80,7 +80,7 @@ export const gitCommit = {
 
   render({ rows }) {
     return [
-      'Wall time in milliseconds, all but the last in the same container; Perl server. What the bridge adds does not depend on',
+      'Wall time in milliseconds, one commit at a time, all but the last in the same container; Perl server. What the bridge adds does not depend on',
       'the commit, so the ratio is worst for the smallest one. The last column is another container whose bridge goes through',
       'the engine, as for a user who is not root and has no engine of their own. The least bridges do so, too, and answer',
       'ahead, and do nothing else: one client, no rules, no record, no checks.',
