@@ -1,7 +1,7 @@
 import { throughEngine, upBridge } from '../bridges.mjs';
 import { samplesOf } from '../client.mjs';
 import { floorInContainer } from '../floors.mjs';
-import { interleave, summary } from '../statistics.mjs';
+import { summary } from '../statistics.mjs';
 import { ms, ratio, table } from '../tables.mjs';
 
 const OWN_HOME = '/root/own-gnupg';
@@ -12,11 +12,11 @@ const FILES_EACH = 50;
 
 /** Commits of different weight: what is added to each is the same. */
 const COMMITS = [
-  { id: 'empty', label: 'an empty one', prepare: '', words: '--allow-empty' },
+  { id: 'empty', label: 'an empty one', prepare: ':', words: '--allow-empty' },
   {
     id: 'file',
     label: `one changed file of ${DIRECTORIES * FILES_EACH}`,
-    prepare: 'date +%N > 17/17 &&',
+    prepare: 'date +%N > 17/17',
     words: '--all',
   },
 ];
@@ -27,11 +27,18 @@ const WAYS = [
   { id: 'floor-runtimes', label: 'in Node and Perl', home: FLOORS.runtimes, sign: '-S' },
   { id: 'bridged', label: 'across the bridge', home: '/root/.gnupg', sign: '-S' },
 ];
+/** The same while the daemon's code has hardly run. */
+const STARTED_WAYS = [
+  { id: 'started-own', home: OWN_HOME, sign: '-S' },
+  { id: 'started', home: '/root/.gnupg', sign: '-S' },
+];
 /** The same in a container whose bridge goes through the engine. */
 const ENGINE_WAYS = [
   { id: 'engine-own', home: OWN_HOME, sign: '-S' },
   { id: 'engine', home: '/root/.gnupg', sign: '-S' },
 ];
+/** Seconds before each commit: a person's do not come right behind each other. */
+const PAUSE = 0.05;
 
 /** `git commit -S` in a container, with the host's agent and with one that runs in the container. */
 export const gitCommit = {
@@ -42,10 +49,12 @@ export const gitCommit = {
   async run(bench, scale, say) {
     const host = await bench.realHost();
     const [place, other] = [await bench.container('git', 'pipes'), await bench.container('git', 'api')];
-    const cases = COMMITS.flatMap((commit) => [
-      ...WAYS.map((way) => ({ commit, way, container: place.container })),
-      ...ENGINE_WAYS.map((way) => ({ commit, way, container: other.container })),
-    ]);
+    const kinds = (ways) => COMMITS.flatMap((commit) => ways.map((way) => ({ commit, way, samples: [] })));
+    const started = { container: place.container, cases: kinds(STARTED_WAYS) };
+    const used = [
+      { container: place.container, cases: kinds(WAYS) },
+      { container: other.container, cases: kinds(ENGINE_WAYS) },
+    ];
     const bridges = [
       await upBridge(bench, host, [place.name, '--runtime', 'perl']),
       await upBridge(bench, host, [other.name, '--runtime', 'perl'], await throughEngine(bench, host)),
@@ -56,18 +65,14 @@ export const gitCommit = {
       for (const [kind, home] of Object.entries(FLOORS)) {
         floors.push(await floorInContainer(bench, host, place, `${home}/S.gpg-agent`, kind, ['ahead']));
       }
-      const run = async ({ commit, way, container }) => {
-        const script = `cd ${REPOSITORY} && ${commit.prepare} git commit --quiet ${commit.words} ${way.sign} -m x`;
-        const argv = ['/root/client', 'time', String(scale.commitsPerRound), '--', 'sh', '-c', script];
-        const done = await container.exec(argv, { env: { GNUPGHOME: way.home } });
-        if (done.status !== 0) throw new Error(done.stderr);
-        return samplesOf(done.stdout);
-      };
-      for (const one of cases) await run(one);
+      say('commits across a bridge that has just come up');
+      await commitInRounds([started], scale.firstCommitRounds);
+      say('signatures beforehand');
+      for (const { container, cases } of used) await sign(container, cases, scale.warmUpSignatures);
       say('commits');
-      const times = await interleave(cases, scale.commitRounds, run);
+      await commitInRounds(used, scale.commitRounds);
       const rows = {};
-      for (const [{ commit, way }, samples] of times) {
+      for (const { commit, way, samples } of [started, ...used].flatMap(({ cases }) => cases)) {
         rows[commit.id] ??= { label: commit.label };
         rows[commit.id][way.id] = summary(samples);
       }
@@ -80,24 +85,67 @@ export const gitCommit = {
 
   render({ rows }) {
     return [
-      'Wall time in milliseconds, one commit at a time, all but the last in the same container; Perl server. What the bridge adds does not depend on',
-      'the commit, so the ratio is worst for the smallest one. The last column is another container whose bridge goes through',
-      'the engine, as for a user who is not root and has no engine of their own. The least bridges do so, too, and answer',
-      'ahead, and do nothing else: one client, no rules, no record, no checks.',
+      'Wall time in milliseconds of commits in a shell of the container, 50 ms apart, all but the last in the same one; Perl',
+      'server. What the bridge adds does not depend on the commit, so the ratio is worst for the smallest one. Every agent and',
+      'bridge has made 600 signatures before, as where signatures are counted; the first 36 commits across a bridge that has just',
+      'come up are in a column of their own, since V8 compiles the code of a daemon by and by. The last column is another',
+      'container whose bridge goes through the engine, as for a user who is not root and has no engine of their own. The least',
+      'bridges do so, too, and answer ahead, and do nothing else: one client, no rules, no record, no checks.',
       '',
       table(
-        ['commit', ...WAYS.map(({ label }) => label), 'added', 'bridged : own agent', 'through the engine'],
+        [
+          'commit',
+          ...WAYS.map(({ label }) => label),
+          'added',
+          'bridged : own agent',
+          'just come up',
+          'through the engine',
+        ],
         Object.values(rows).map((row) => [
           row.label,
           ...WAYS.map(({ id }) => ms(row[id].median)),
           ms(row.bridged.median - row.own.median),
           ratio(row.bridged.median / row.own.median),
+          ratio(row.started.median / row['started-own'].median),
           ratio(row.engine.median / row['engine-own'].median),
         ]),
       ),
     ].join('\n');
   },
 };
+
+/** Has every agent and bridge of these make signatures, one after the other. */
+async function sign(container, cases, count) {
+  for (const home of new Set(cases.filter(({ way }) => way.sign === '-S').map(({ way }) => way.home))) {
+    const script = `for i in $(seq ${count}); do gpg --batch --quiet --clear-sign < /etc/hostname; done > /dev/null`;
+    await container.execOk(['sh', '-ec', script], { env: { GNUPGHOME: home } });
+  }
+}
+
+/** Makes commits in all containers in turn; the first of each kind is not counted. */
+async function commitInRounds(places, rounds) {
+  for (let round = -1; round < rounds; round++) {
+    for (const { container, cases } of places) await commitEach(container, cases, round);
+  }
+}
+
+/**
+ * Makes one commit of every kind in a container, in one shell there, so that the engine has nothing to do beside them; each
+ * round begins with another kind, and every other one goes backwards.
+ */
+async function commitEach(container, cases, round) {
+  const first = (round + cases.length) % cases.length;
+  const turn = [...cases.slice(first), ...cases.slice(0, first)];
+  if (round % 2 === 0) turn.reverse();
+  const commands = turn.flatMap(({ commit, way }) => [
+    `sleep ${PAUSE}; ${commit.prepare}`,
+    `GNUPGHOME=${way.home} /root/client time 1 -- git commit --quiet ${commit.words} ${way.sign} -m x`,
+  ]);
+  const done = await container.exec(['sh', '-ec', [`cd ${REPOSITORY}`, ...commands].join('\n')]);
+  if (done.status !== 0) throw new Error(done.stderr);
+  if (round < 0) return;
+  for (const [at, value] of samplesOf(done.stdout).entries()) turn[at].samples.push(value);
+}
 
 /** The client, a repository, a home with the same key and an agent of its own, and one for each least bridge. */
 async function prepare(bench, host, container) {

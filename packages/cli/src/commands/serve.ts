@@ -91,9 +91,9 @@ function files(pidFile: string | undefined, target: Target): BridgeFiles {
 /**
  * What V8 is told in a process that runs for days and does the same few things. Its young generation keeps its first size:
  * sessions leave only short-lived garbage, so a larger one would raise resident memory and save nothing. Code is compiled
- * for good after a quarter of the usual work, which a daemon with a few signatures a day would take weeks for.
+ * for good after a sixteenth of the usual work, which a daemon with a few signatures a day would take weeks for.
  */
-const V8_FLAGS = ['--semi-space-growth-factor=1', '--interrupt-budget=16384'];
+const V8_FLAGS = ['--semi-space-growth-factor=1', '--interrupt-budget=4096'];
 
 /**
  * Set here and not as options of Node: with other V8 options than the default Node can't use the code cache of its own
