@@ -26,10 +26,11 @@ export async function useShell(person: Person, words: string): Promise<void> {
   await terminal.enter('echo begun; sleep 1000', /^begun$/m);
   await terminal.press('C-c');
   await terminal.enter('echo interrupted: $?', /^interrupted: 130$/m);
-  await terminal.enter('echo again; sleep 1000', /^again$/m);
+  // One that says so itself has the terminal by then: between two commands of a list nobody would stop.
+  await terminal.enter("sh -c 'echo again; exec sleep 1000'", /^again$/m);
   await terminal.press('C-z');
-  await terminal.shows(/Stopped +sleep 1000/);
-  await terminal.enter('fg', /\nsleep 1000$/);
+  await terminal.shows(/Stopped +sh -c/);
+  await terminal.enter('fg', /\nsh -c [^\n]*exec sleep 1000'?$/);
   await terminal.press('C-c');
   await terminal.enter('echo ended: $?', /^ended: 130$/m);
   await terminal.enter('exit 7', /^there> exit 7\n[\s\S]*[#$>] *$/m);
