@@ -76,18 +76,18 @@ export const gitCommit = {
         rows[commit.id] ??= { label: commit.label };
         rows[commit.id][way.id] = summary(samples);
       }
-      return { rows };
+      return { rows, firstRounds: scale.firstCommitRounds, signatures: scale.warmUpSignatures };
     } finally {
       for (const floor of floors) await floor.stop();
       for (const bridge of bridges) await bridge.stop();
     }
   },
 
-  render({ rows }) {
+  render({ rows, firstRounds, signatures }) {
     return [
-      'Wall time in milliseconds of commits in a shell of the container, 50 ms apart, all but the last in the same one; Perl',
+      `Wall time in milliseconds of commits in a shell of the container, ${1_000 * PAUSE} ms apart, all but the last in the same one; Perl`,
       'server. What the bridge adds does not depend on the commit, so the ratio is worst for the smallest one. Every agent and',
-      'bridge has made 600 signatures before, as where signatures are counted; the first 36 commits across a bridge that has just',
+      `bridge has made ${signatures} signatures before, as where signatures are counted; the first ${firstRounds} commits across a bridge that has just`,
       'come up are in a column of their own, since V8 compiles the code of a daemon by and by. The last column is another',
       'container whose bridge goes through the engine, as for a user who is not root and has no engine of their own. The least',
       'bridges do so, too, and answer ahead, and do nothing else: one client, no rules, no record, no checks.',

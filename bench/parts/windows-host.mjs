@@ -30,7 +30,7 @@ export const windowsHost = {
           const { status, stderr } = await person.run(['up', name, '--no-ssh', flag], { env });
           if (status !== 0) throw new Error(stderr);
           await commit(container, person, 1); // it teaches what is asked along
-          samples[id].push(...(await commit(container, person, scale.commitsPerRound)));
+          samples[id].push(...(await commit(container, person, scale.windowsCommits)));
         }
       }
       return { rows: { empty: Object.fromEntries(WAYS.map(({ id }) => [id, summary(samples[id])])) } };
