@@ -12,7 +12,7 @@ import { socketOwners } from './socket-owner.ts';
 const [OLD, NEW, OTHER] = [101, 202, 303];
 
 /** A /proc with three processes: two that listen on the path, one after the other, and one elsewhere. */
-async function procDir(path: string): Promise<string> {
+async function procDir(path: string, newest = 'new one'): Promise<string> {
   const dir = await tempDir();
   const line = (flags: string, inode: number, name: string) =>
     `0000000000000000: 00000002 00000000 ${flags} 0001 01 ${String(inode).padStart(5)} ${name}\n`;
@@ -23,7 +23,7 @@ async function procDir(path: string): Promise<string> {
   );
   const processes = {
     11: ['old', OLD],
-    22: ['new one', NEW],
+    22: [newest, NEW],
     33: ['other', OTHER],
     44: ['client', 404],
   } as const;
@@ -43,6 +43,15 @@ test('finds who listens under a name, the newest first', async () => {
     { pid: 11, program: 'old' },
   ]);
 });
+
+test.each(['MainThread', 'node-MainThread'])(
+  'calls Node by its name, whose process is a %s',
+  async (name) => {
+    const path = join(await tempDir(), 'S.gpg-agent');
+    const [newest] = await socketOwners(new DirectOperations(), path, await procDir(path, name));
+    expect(newest).toEqual({ pid: 22, program: 'node' });
+  },
+);
 
 test('finds a real listener, also through a link to its directory, on a system that can tell', async () => {
   const dir = await tempDir();
