@@ -253,6 +253,17 @@ describe('gpg-bridge with a local target', () => {
       expect((await stat(join(person.stateDir, name))).mode & 0o777, name).toBe(0o600);
   });
 
+  it('has nothing in its log but lines of its own: no complaint of the Node that runs it', async () => {
+    const person = await Person.create();
+    const target = await person.localHome();
+    await person.ok('up', `local:${target.dir}`);
+    await sign(target);
+    await person.ok('down', `local:${target.dir}`);
+    const lines = (await readFile(await person.file('.log'), 'utf8')).trim().split('\n');
+    expect(lines.length).toBeGreaterThan(0);
+    for (const line of lines) expect(line).toMatch(/^\{"time":.*\}$/);
+  });
+
   it('runs in the foreground with its files where it is told, and ends at a signal', async () => {
     const person = await Person.create();
     const target = await person.localHome();

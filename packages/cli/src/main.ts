@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { writeSync } from 'node:fs';
+import { hideStartFlags } from './daemon/v8-flags.ts';
 import { quickUp } from './quick-up.ts';
 import { VERSION } from './version.ts';
 
@@ -8,6 +9,7 @@ import { VERSION } from './version.ts';
  * a bundle of its own (see scripts/build.mjs).
  */
 async function main(words: readonly string[]): Promise<void> {
+  await hideStartFlags();
   const [first, ...rest] = words;
   if (first === '--version' || first === '-V') {
     await print(`${VERSION}\n`);

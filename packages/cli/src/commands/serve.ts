@@ -15,6 +15,7 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
+import { setDaemonFlags } from '../daemon/v8-flags.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, leadsElsewhere, type Target } from '../targets/target.ts';
 import { bridgeOptions, textFlag } from './flags.ts';
@@ -56,7 +57,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
     }
     await daemon.run((status) => {
       tell({ ready: status });
-      void setV8Flags();
+      void setDaemonFlags();
     });
     return 0;
   } catch (error) {
@@ -86,22 +87,6 @@ function files(pidFile: string | undefined, target: Target): BridgeFiles {
   else if (!existsSync(directory)) throw usage('serve', `there is no directory ${directory} for --pid-file`);
   else checkSharedDirectory(directory);
   return pidFile === undefined ? bridgeFiles(directory, bridgeKey(target)) : filesBeside(pidFile);
-}
-
-/**
- * What V8 is told in a process that runs for days and does the same few things. Its young generation keeps its first size:
- * sessions leave only short-lived garbage, so a larger one would raise resident memory and save nothing. Code is compiled
- * for good after a sixteenth of the usual work, which a daemon with a few signatures a day would take weeks for.
- */
-const V8_FLAGS = ['--semi-space-growth-factor=1', '--interrupt-budget=4096'];
-
-/**
- * Set here and not as options of Node: with other V8 options than the default Node can't use the code cache of its own
- * modules, and starts slower.
- */
-async function setV8Flags(): Promise<void> {
-  const { setFlagsFromString } = await import('node:v8');
-  for (const flag of V8_FLAGS) setFlagsFromString(flag);
 }
 
 function echo(line: string): void {

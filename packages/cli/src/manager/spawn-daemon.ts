@@ -1,9 +1,7 @@
 import { spawn } from 'node:child_process';
-
 import { once } from 'node:events';
 import { closeSync, existsSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-
 import type { Readable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { openPlainFile } from '@gpg-bridge/core/fs/plain-file';
@@ -11,9 +9,9 @@ import { type BridgeOptions, bridgeWords, hostAgentVariables } from '../bridge-o
 import type { DaemonStatus } from '../daemon/control.ts';
 import { daemonEnvironment } from '../daemon/environment.ts';
 import type { Predecessor } from '../daemon/handover.ts';
-
 import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import { type BridgeFiles, unusableState } from '../daemon/state-dir.ts';
+import { DAEMON_NODE_OPTIONS } from '../daemon/v8-flags.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 
 /** The descriptor on which the daemon says that it is ready, or why not. */
@@ -44,6 +42,7 @@ export async function spawnDaemon(
   const child = spawn(
     process.execPath,
     [
+      ...DAEMON_NODE_OPTIONS,
       program,
       'serve',
       ...targetWords(target),
