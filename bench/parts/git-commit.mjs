@@ -27,15 +27,10 @@ const WAYS = [
   { id: 'floor-runtimes', label: 'in Node and Perl', home: FLOORS.runtimes, sign: '-S' },
   { id: 'bridged', label: 'across the bridge', home: '/root/.gnupg', sign: '-S' },
 ];
-/** The same while the daemon's code has hardly run. */
-const STARTED_WAYS = [
-  { id: 'started-own', home: OWN_HOME, sign: '-S' },
-  { id: 'started', home: '/root/.gnupg', sign: '-S' },
-];
-/** The same in a container whose bridge goes through the engine. */
-const ENGINE_WAYS = [
-  { id: 'engine-own', home: OWN_HOME, sign: '-S' },
-  { id: 'engine', home: '/root/.gnupg', sign: '-S' },
+/** With the container's own agent, and across the bridge. */
+const both = (id) => [
+  { id: `${id}-own`, home: OWN_HOME, sign: '-S' },
+  { id, home: '/root/.gnupg', sign: '-S' },
 ];
 /** Seconds before each commit: a person's do not come right behind each other. */
 const PAUSE = 0.05;
@@ -50,10 +45,13 @@ export const gitCommit = {
     const host = await bench.realHost();
     const [place, other] = [await bench.container('git', 'pipes'), await bench.container('git', 'api')];
     const kinds = (ways) => COMMITS.flatMap((commit) => ways.map((way) => ({ commit, way, samples: [] })));
-    const started = { container: place.container, cases: kinds(STARTED_WAYS) };
+    const started = [
+      { container: place.container, cases: kinds(both('started')) },
+      { container: other.container, cases: kinds(both('engine-started')) },
+    ];
     const used = [
       { container: place.container, cases: kinds(WAYS) },
-      { container: other.container, cases: kinds(ENGINE_WAYS) },
+      { container: other.container, cases: kinds(both('engine')) },
     ];
     const bridges = [
       await upBridge(bench, host, [place.name, '--runtime', 'perl']),
@@ -66,13 +64,13 @@ export const gitCommit = {
         floors.push(await floorInContainer(bench, host, place, `${home}/S.gpg-agent`, kind, ['ahead']));
       }
       say('commits across a bridge that has just come up');
-      await commitInRounds([started], scale.firstCommitRounds);
+      await commitInRounds(started, scale.firstCommitRounds);
       say('signatures beforehand');
       for (const { container, cases } of used) await sign(container, cases, scale.warmUpSignatures);
       say('commits');
       await commitInRounds(used, scale.commitRounds);
       const rows = {};
-      for (const { commit, way, samples } of [started, ...used].flatMap(({ cases }) => cases)) {
+      for (const { commit, way, samples } of [...started, ...used].flatMap(({ cases }) => cases)) {
         rows[commit.id] ??= { label: commit.label };
         rows[commit.id][way.id] = summary(samples);
       }
@@ -85,10 +83,10 @@ export const gitCommit = {
 
   render({ rows, firstRounds, signatures }) {
     return [
-      `Wall time in milliseconds of commits in a shell of the container, ${1_000 * PAUSE} ms apart, all but the last in the same one; Perl`,
-      'server. What the bridge adds does not depend on the commit, so the ratio is worst for the smallest one. Every agent and',
-      `bridge has made ${signatures} signatures before, as where signatures are counted; the first ${firstRounds} commits across a bridge that has just`,
-      'come up are in a column of their own, since V8 compiles the code of a daemon by and by. The last column is another',
+      `Wall time in milliseconds of commits in a shell of the container, ${1_000 * PAUSE} ms apart, all but the last two columns in the same`,
+      'one; Perl server. What the bridge adds does not depend on the commit, so the ratio is worst for the smallest one. Every',
+      `agent and bridge has made ${signatures} signatures before, as where signatures are counted; the first ${firstRounds} commits across a bridge that`,
+      'has just come up are in columns of their own, since V8 compiles the code of a daemon by and by. The last two are another',
       'container whose bridge goes through the engine, as for a user who is not root and has no engine of their own. The least',
       'bridges do so, too, and answer ahead, and do nothing else: one client, no rules, no record, no checks.',
       '',
@@ -100,14 +98,16 @@ export const gitCommit = {
           'bridged : own agent',
           'just come up',
           'through the engine',
+          'just come up',
         ],
         Object.values(rows).map((row) => [
           row.label,
           ...WAYS.map(({ id }) => ms(row[id].median)),
           ms(row.bridged.median - row.own.median),
           ratio(row.bridged.median / row.own.median),
-          ratio(row.started.median / row['started-own'].median),
-          ratio(row.engine.median / row['engine-own'].median),
+          ...['started', 'engine', 'engine-started'].map((id) =>
+            ratio(row[id].median / row[`${id}-own`].median),
+          ),
         ]),
       ),
     ].join('\n');

@@ -25,6 +25,7 @@ export const leaks = {
         ],
         trips: [['rtt', scale.leakRoundTrips]],
         connects: [['connect', scale.leakConnects]],
+        again: [['connect', scale.leakConnects]],
       };
       for (const [step, modes] of Object.entries(steps)) {
         for (const { id, path } of candidates) {
@@ -46,19 +47,29 @@ export const leaks = {
     const mib = (kib) => (kib / 1024).toFixed(1);
     return [
       'Resident MiB of the host’s side, and of the server in the target, after the first thousand round trips and',
-      `connects, after ${roundTrips.toLocaleString('en')} round trips more, and after ${connects.toLocaleString('en')} connects more.`,
+      `connects, after ${roundTrips.toLocaleString('en')} round trips more, and after twice ${connects.toLocaleString('en')} connects more.`,
       '',
       table(
-        ['path', 'first thousand', 'round trips', 'connects', 'last : first'],
-        Object.values(rows).flatMap(({ label, first, trips, connects: last }) =>
+        [
+          'path',
+          'first thousand',
+          'round trips',
+          'connects',
+          'connects again',
+          'last : first',
+          'last : before',
+        ],
+        Object.values(rows).flatMap(({ label, first, trips, connects: before, again: last }) =>
           ['host', 'target']
             .filter((side) => first[side] > 0)
             .map((side) => [
               side === 'host' ? label : `${label}: in the target`,
               mib(first[side]),
               mib(trips[side]),
+              mib(before[side]),
               mib(last[side]),
               ratio(last[side] / first[side]),
+              ratio(last[side] / before[side]),
             ]),
         ),
       ),
