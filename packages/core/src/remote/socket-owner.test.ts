@@ -32,6 +32,8 @@ async function procDir(path: string, newest = 'new one'): Promise<string> {
     await symlink('/dev/null', join(dir, pid, 'fd/0'));
     await symlink(`socket:[${inode}]`, join(dir, pid, 'fd/7'));
     await writeFile(join(dir, pid, 'comm'), `${program}\n`);
+    // A name may have anything in it, also what looks like another process.
+    await symlink(`/opt/x y/bin/node\n${NEW} 55 another`, join(dir, pid, 'exe'));
   }
   return dir;
 }
@@ -48,8 +50,10 @@ test.each(['MainThread', 'node-MainThread'])(
   'calls Node by its name, whose process is a %s',
   async (name) => {
     const path = join(await tempDir(), 'S.gpg-agent');
-    const [newest] = await socketOwners(new DirectOperations(), path, await procDir(path, name));
-    expect(newest).toEqual({ pid: 22, program: 'node' });
+    expect(await socketOwners(new DirectOperations(), path, await procDir(path, name))).toEqual([
+      { pid: 22, program: 'node' },
+      { pid: 11, program: 'old' },
+    ]);
   },
 );
 

@@ -14,7 +14,7 @@ export interface SocketOwner {
  * bind(): a path with links in it, or the temporary name ($4 and a few characters, $5) before a rename.
  * A 1 in the fifth hexadecimal digit of the flags (`__SO_ACCEPTCON`) says that a socket listens. The shell's
  * parent is whoever asks: a bridge that has lost its path still listens on the socket that it had there. From version 24
- * on Node gives its first thread, and so the process, a name that tells nobody anything.
+ * on Node gives its first thread, and so the process, a name that tells nobody anything: then the program's file has a better one.
  */
 const SCRIPT = `
 proc=$1 dir=$2 name=$3 temporary=$4$5
@@ -33,7 +33,7 @@ ls -l "$proc"/[0-9]*/fd 2>/dev/null | grep -e "^$proc/" "$@" | while read -r lin
     *)
       [ "$pid" = "$PPID" ] && continue
       inode=\${line##*\\[}; read -r program < "$proc/$pid/comm"
-      case $program in *MainThread) program=node;; esac
+      case $program in *MainThread) exe=$(readlink "$proc/$pid/exe" | head -n 1); program=\${exe##*/};; esac
       echo "\${inode%]} $pid $program";;
   esac
 done
