@@ -85,10 +85,11 @@ export const gitCommit = {
     return [
       `Wall time in milliseconds of commits in a shell of the container, ${1_000 * PAUSE} ms apart, all but the last two columns in the same`,
       'one; Perl server. What the bridge adds does not depend on the commit, so the ratio is worst for the smallest one. Every',
-      `agent and bridge has made ${signatures} signatures before, as where signatures are counted; the first ${firstRounds} commits across a bridge that`,
-      'has just come up are in columns of their own, since V8 compiles the code of a daemon by and by. The last two are another',
-      'container whose bridge goes through the engine, as for a user who is not root and has no engine of their own. The least',
-      'bridges do so, too, and answer ahead, and do nothing else: one client, no rules, no record, no checks.',
+      `agent and bridge has made ${signatures} signatures before, as where signatures are counted; the first ${firstRounds} of each kind across a bridge`,
+      'that has just come up, but for the very first, are in columns of their own, since V8 compiles the code of a daemon by and',
+      'by. The last two are another container whose bridge goes through the engine, as for a user who is not root and has no',
+      'engine of their own. The least bridges do so, too, and answer ahead, and do nothing else: one client, no rules, no record,',
+      'no checks.',
       '',
       table(
         [
@@ -98,7 +99,7 @@ export const gitCommit = {
           'bridged : own agent',
           'just come up',
           'through the engine',
-          'just come up',
+          'through the engine, just come up',
         ],
         Object.values(rows).map((row) => [
           row.label,

@@ -1,7 +1,7 @@
 /**
  * What V8 is told in a process that runs for days and does the same few things.
  *
- * Node 20 alone, whose V8 is 11, optimizes a function after so much work that a daemon with a few signatures a day would
+ * Node 20 alone, whose V8 is 11.3, optimizes a function after so much work that a daemon with a few signatures a day would
  * take weeks for it: there a sixteenth of that is enough. Its compiling threads wait a moment first; at once, they take
  * their processors from the very commit that made the function run often. Newer ones have a faster compiler in between,
  * and no such flag: they would print that they do not know it.
@@ -18,7 +18,7 @@ const BUDGET = '--interrupt-budget=4096';
 const KEEP_SIZE = '--semi-space-growth-factor=1';
 
 /** Options of Node for a daemon. */
-export const DAEMON_NODE_OPTIONS: readonly string[] = process.versions.v8.startsWith('11.')
+export const DAEMON_NODE_OPTIONS: readonly string[] = process.versions.v8.startsWith('11.3.')
   ? [`${DELAY}=${DELAY_MS}`]
   : [];
 
