@@ -33,7 +33,7 @@ async function procDir(path: string, newest = 'new one'): Promise<string> {
     await symlink(`socket:[${inode}]`, join(dir, pid, 'fd/7'));
     await writeFile(join(dir, pid, 'comm'), `${program}\n`);
     // A name may have anything in it, also what looks like another process.
-    await symlink(`/opt/x y/bin/node\n${NEW} 55 another`, join(dir, pid, 'exe'));
+    await symlink(`/opt/x y/bin/nodejs\n${NEW} 55 another`, join(dir, pid, 'exe'));
   }
   return dir;
 }
@@ -47,11 +47,11 @@ test('finds who listens under a name, the newest first', async () => {
 });
 
 test.each(['MainThread', 'node-MainThread'])(
-  'calls Node by its name, whose process is a %s',
+  'calls a program by its file where its process is a %s',
   async (name) => {
     const path = join(await tempDir(), 'S.gpg-agent');
     expect(await socketOwners(new DirectOperations(), path, await procDir(path, name))).toEqual([
-      { pid: 22, program: 'node' },
+      { pid: 22, program: 'nodejs' },
       { pid: 11, program: 'old' },
     ]);
   },
