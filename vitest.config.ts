@@ -16,7 +16,7 @@ const STORIES = [
   'test/integration/cli-{again,changes,daemons,hostile,hostile-load,kubernetes}.test.ts',
   'test/integration/doctor-{bridge,host,target}.test.ts',
   'test/integration/ahead-crossings.test.ts',
-  'packages/socket-server/test/conformance.{native,node,python}.test.ts',
+  'packages/socket-server/test/conformance.{native,node}.test.ts',
 ];
 
 // `unit`, `stories` and `faults` need Node, git, gpg and openssh-client alone; `system` adds engines and sshd, `vscode`

@@ -21,11 +21,6 @@ export async function upBridge(bench, host, words, build) {
   };
 }
 
-/** The command for somebody whose bridges to containers go through the engine: whoever is not root, and has no engine of their own. */
-export async function throughEngine(bench, host) {
-  return { env: { ...(await bench.commandEnv(host)), GPG_BRIDGE_PIPES: 'no' } };
-}
-
 /** Starts both proxies in a process of their own (see proxies.ts); `flags` are Node's, `words` the program's. */
 export async function startProxies(bench, host, { flags = [], words }) {
   const child = spawn(process.execPath, [...flags, await bench.proxiesProgram(), ...words], {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { startProxies, throughEngine, upBridge } from './bridges.mjs';
+import { startProxies, upBridge } from './bridges.mjs';
 import { newExec } from './engine.mjs';
 import { FLOORS } from './floors.mjs';
 import { ended, ofContainer, tree, untilSocket } from './processes.mjs';
@@ -81,8 +81,7 @@ const container = (image, runtime, way) => async (bench, host) => {
   const { id, pid, name } = await bench.container(image, way);
   // A command prefix takes the same way as an engine that only its command reaches.
   const target = way === 'command' ? ['--exec', `docker exec -i ${id}`] : [name];
-  const build = way === 'api' ? await throughEngine(bench, host) : undefined;
-  const bridge = await upBridge(bench, host, [...target, '--runtime', runtime], build);
+  const bridge = await upBridge(bench, host, [...target, '--runtime', runtime]);
   const path = `/proc/${pid}/root${bridge.path}`;
   const engine = await bench.engine();
   const pids = () => [...tree(bridge.daemon), ...tree(engine.pid), ...ofContainer({ id, pid })];
@@ -103,7 +102,6 @@ const ssh = (runtime, number) => async (bench, host) => {
 const SERVERS = {
   node: { name: 'Node', image: 'node' },
   perl: { name: 'Perl', image: 'git' },
-  python: { name: 'Python', image: 'python' },
 };
 
 /** All candidates, in the order of the tables. */
@@ -117,18 +115,16 @@ export const CANDIDATES = [
   { id: 'proxies', label: 'both proxies in one process', ours: true, start: proxies([]) },
   { id: 'local-node', label: '`local:`, Node server', ours: true, start: local('node') },
   { id: 'local-perl', label: '`local:`, Perl server', ours: true, start: local('perl') },
-  { id: 'local-python', label: '`local:`, Python server', ours: true, start: local('python') },
   ...[
-    ['pipes', 'past the engine', ['perl', 'python']],
-    ['api', 'Engine API', ['node', 'perl', 'python']],
-    ['command', '`docker` command', ['node', 'perl', 'python']],
-  ].flatMap(([way, how, runtimes]) =>
-    runtimes.map((runtime) => ({
+    ['api', 'Engine API'],
+    ['command', '`docker` command'],
+  ].flatMap(([way, how]) =>
+    Object.entries(SERVERS).map(([runtime, { name, image }]) => ({
       id: `${way}-${runtime}`,
-      label: `container, ${SERVERS[runtime].name} server, ${how}`,
+      label: `container, ${name} server, ${how}`,
       ours: true,
       needs: ['docker'],
-      start: container(SERVERS[runtime].image, runtime, way),
+      start: container(image, runtime, way),
     })),
   ),
   { id: 'ssh-node', label: '`ssh:`, Node server', ours: true, needs: ['sshd'], start: ssh('node', 1) },

@@ -89,8 +89,7 @@ function nameOf(pid) {
   const program = (argv[0] ?? '').replace(/^.*\//, '').replace(/:.*$/, '').trim();
   if (/gpg-bridge socket server/.test(argv.join(' '))) return 'socket server';
   if (argv.includes('serve') && /gpg-bridge\.js/.test(argv[1] ?? '')) return 'gpg-bridge daemon';
-  if (/^(node|perl|python3?)/.test(program) && /GPG-BRIDGE|CONFIG/.test(argv.join(' ')))
-    return 'socket server';
+  if (/^(node|perl)/.test(program) && /GPG-BRIDGE|CONFIG/.test(argv.join(' '))) return 'socket server';
   return program;
 }
 

@@ -14,9 +14,8 @@ function beside(rows, what, others, reference, whatOther = what) {
   );
 }
 
-const LOCAL = { Node: 'local-node', Perl: 'local-perl', Python: 'local-python' };
+const LOCAL = { Node: 'local-node', Perl: 'local-perl' };
 const CONTAINER = { Node: 'api-node', Perl: 'api-perl' };
-const PAST_ENGINE = { Perl: 'pipes-perl', Python: 'pipes-python' };
 const SSH = { Node: 'ssh-node', Perl: 'ssh-perl' };
 /** Each commit's time beside that with the container's own agent. */
 function commits({ 'git-commit': { rows } = {} }, way, own = 'own') {
@@ -57,7 +56,7 @@ const SIGNATURES = { Node: 0.28, Perl: 0.32 };
  * `status` and `up` say of a bridge they have seen through its sockets (1.6 before, of a `node -e 0` that took three
  * times as long), and both ends of an idle one look now and then whether the other is there (0 before).
  */
-const ROUND_TRIP = { local: 1.1, pastEngine: 1, container: 1.9, ssh: 2.3, proxies: 1.3 };
+const ROUND_TRIP = { local: 1.1, container: 1.9, ssh: 2.3, proxies: 1.3 };
 const COMMIT = 1.15;
 /**
  * Half of what `ssh -R` carries (1 before, which was never reached). Every byte becomes a character and a byte again, in new
@@ -139,11 +138,6 @@ const TARGETS = [
       beside(rows, 'connect', { '': `floor-local${kind}` }, 'ssh-R'),
   },
   {
-    what: 'container, past the engine: round trip : bare echo through `docker exec`',
-    limit: ROUND_TRIP.pastEngine,
-    values: ({ 'round-trips': { rows } = {} }) => beside(rows, 'roundTrip', PAST_ENGINE, 'exec-echo'),
-  },
-  {
     what: 'container: round trip : bare echo through `docker exec`',
     limit: ROUND_TRIP.container,
     values: ({ 'round-trips': { rows } = {} }) => beside(rows, 'roundTrip', CONTAINER, 'exec-echo'),
@@ -170,15 +164,11 @@ const TARGETS = [
     values: (results) => commits(results, 'bridged'),
     floor: (results, kind) => commits(results, `floor${kind}`),
   },
-  ...Object.entries({
-    started: 'a bridge that has just come up',
-    engine: 'through the engine, behind signatures',
-    'engine-started': 'through the engine, just come up',
-  }).map(([id, state]) => ({
-    what: `\`git commit -S\` in a container, ${state}: bridged : the container's own agent`,
+  {
+    what: "`git commit -S` in a container, a bridge that has just come up: bridged : the container's own agent",
     limit: COMMIT,
-    values: (results) => commits(results, id, `${id}-own`),
-  })),
+    values: (results) => commits(results, 'started', 'started-own'),
+  },
   {
     what: 'one large stream: MiB/s : `ssh -R`, the slower direction',
     limit: 1,

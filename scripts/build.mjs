@@ -77,8 +77,7 @@ await Promise.all([
     outfile: `${dist}/servers/server.cjs`,
     minify: true,
   }),
-  join(['perl/server.pl', 'perl/ahead.pl', 'perl/pipes.pl'], 'server.pl'),
-  join(['python/ahead.py', 'python/pipes.py', 'python/server.py'], 'server.py'),
+  join(['perl/server.pl', 'perl/ahead.pl'], 'server.pl'),
   build({
     ...common,
     entryPoints: {

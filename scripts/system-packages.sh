@@ -3,11 +3,11 @@
 set -euo pipefail
 
 packages=(
-  ca-certificates git gnupg openssh-client perl python3-minimal # what a user has
+  ca-certificates git gnupg gpgsm openssh-client perl           # what a user has
   docker.io containerd runc podman conmon                       # engines
   mmdebstrap debian-archive-keyring                             # images for them
   openssh-server socat                                          # ssh targets, and what the bridge is measured beside
-  expect tmux                                                   # a terminal
+  expect tmux pinentry-curses pinentry-tty                      # a terminal, and who asks there
   bash-completion zsh fish csh tcsh                             # shells that people use
   iproute2 openssl procps                                       # a cluster's network, keys and settings
   chromium g++ make python3                                     # VS Code: its browser, its native modules

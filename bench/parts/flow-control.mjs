@@ -2,7 +2,7 @@ import { withCandidates } from '../candidates.mjs';
 import { interleave, median, quantile } from '../statistics.mjs';
 import { ratio, table, us } from '../tables.mjs';
 
-const PATHS = ['ssh-R', 'local-node', 'local-perl', 'local-python', 'api-perl'];
+const PATHS = ['ssh-R', 'local-node', 'local-perl', 'api-perl'];
 
 /** Many busy streams, with and without one beside them that asked for a flood and does not read it. */
 export const flowControl = {

@@ -6,7 +6,7 @@ import { ratio, table } from '../tables.mjs';
 const FIRST = 1_000;
 /** Milliseconds after which whatever goes on after a burst is over. */
 const SETTLES = 6_000;
-const PATHS = ['proxies', 'proxies-small', 'local-node', 'local-perl', 'local-python'];
+const PATHS = ['proxies', 'proxies-small', 'local-node', 'local-perl'];
 
 /** Resident memory after the first thousand of everything, and after very many more. */
 export const leaks = {

@@ -5,7 +5,7 @@ import { ratio, table } from '../tables.mjs';
 
 const MIB = 1024 * 1024;
 /** Both carriers: blocks in strings through calls, and frames. */
-const PATHS = ['proxies', 'local-node', 'local-perl', 'local-python'];
+const PATHS = ['proxies', 'local-node', 'local-perl'];
 
 /** Whether twice the bytes take twice the time. */
 export const linear = {

@@ -9,7 +9,6 @@ import { ms, table } from '../tables.mjs';
 const RUNTIMES = [
   { id: 'node', label: 'Node', file: 'server.cjs', bare: ['node', '-e', '0'] },
   { id: 'perl', label: 'Perl', file: 'server.pl', bare: ['perl', '-e', '0'] },
-  { id: 'python', label: 'Python', file: 'server.py', bare: ['python3', '-ISc', '0'] },
 ];
 const READY = 5;
 const HEADER_BYTES = 9;

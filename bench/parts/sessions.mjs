@@ -12,7 +12,7 @@ export const sessions = {
     const host = await bench.realHost();
     const skipped = {};
     const rows = {};
-    const paths = ['proxies', 'local-node', 'local-perl', 'local-python', 'api-perl'];
+    const paths = ['proxies', 'local-node', 'local-perl', 'api-perl'];
     await withCandidates(bench, host, paths, skipped, async (candidates) => {
       for (const { id, label, path, daemon } of candidates) {
         say(id);

@@ -11,7 +11,6 @@ const PATHS = [
   'proxies',
   'local-node',
   'local-perl',
-  'local-python',
   'api-node',
   'api-perl',
   'command-perl',

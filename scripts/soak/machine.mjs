@@ -13,7 +13,7 @@ const NATIVE = join(
   'packages/cli/dist/servers',
   `native-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}`,
 );
-const RUNTIMES = ['perl', 'python', 'node', ...(existsSync(NATIVE) ? ['native'] : [])];
+const RUNTIMES = ['perl', 'node', ...(existsSync(NATIVE) ? ['native'] : [])];
 /** Some of each: a list of one would hide what only others meet. */
 const MESSAGES = 4;
 

@@ -32,7 +32,7 @@ const CASES: readonly (readonly [name: string, args: readonly string[], first: n
   ['a decryption with an RSA key', ['rsa@example.org'], 4, 3],
 ];
 
-describe.each(['node', 'perl', 'python', 'native'] as const)('over %s', (runtime) => {
+describe.each(['node', 'perl', 'native'] as const)('over %s', (runtime) => {
   requireRuntime(runtime)('alone', () => {
     it.each(CASES)('%s', async (_name, args, first, later) => {
       const { target, relay, leave } = await countedBridge(runtime);

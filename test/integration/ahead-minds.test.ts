@@ -90,16 +90,18 @@ it.each(['RESET', 'SIGKEY', 'SETKEYDESC', 'SETHASH'])(
 
 it('gives nobody an OK that its command did not earn, and tells the entry no more', async () => {
   const { fickle, connect } = await bridged();
-  const [option, trusted] = ['OPTION ttyname=/dev/null', `ISTRUSTED ${'0'.repeat(40)}`];
+  const [card, trusted] = ['SCD GETINFO version', `ISTRUSTED ${'0'.repeat(40)}`];
+  fickle.whim = (line) => (line === card ? FORBIDDEN : undefined);
+  await (await connect()).ask(card);
   const client = await connect();
-  expect(await client.ask(option)).toBe(FORBIDDEN);
+  expect(await client.ask(card)).toBe(FORBIDDEN);
   expect(await client.ask(trusted)).toMatch(/^ERR \d+ Not trusted/);
   // The same agent, with other options.
-  fickle.whim = (line) => (line === option ? 'OK\n' : undefined);
-  expect(await client.ask(option)).toBe(FORBIDDEN);
+  fickle.whim = (line) => (line === card ? 'OK\n' : undefined);
+  expect(await client.ask(card)).toBe(FORBIDDEN);
   expect(await client.ask(trusted)).toBe(CHANGED);
   expect(await client.ask(trusted)).toMatch(/^ERR \d+ Not trusted/);
-  expect(await (await connect()).ask(option)).toBe('OK\n');
+  expect(await (await connect()).ask(card)).toBe('OK\n');
 });
 
 it('learns anew from an agent of another version', async () => {

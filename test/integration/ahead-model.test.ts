@@ -145,6 +145,7 @@ interface Path {
 /** The agent behind the gate alone. */
 function plain(agent: ModelAgent): Path {
   let client = '';
+  let isBroken = false;
   const operations: Operation[] = [];
   const feed = agentFeed(agent, (bytes) => gate.fromAgent(bytes));
   const gate: CommandGate = new CommandGate(
@@ -154,9 +155,7 @@ function plain(agent: ModelAgent): Path {
       toClient: (bytes) => void (client += bytes.toString('latin1')),
       endAgent: () => {},
       resume: () => {},
-      broken: (error) => {
-        throw error;
-      },
+      broken: () => void (isBroken = true),
     },
     { now: () => 0 },
   );
@@ -164,7 +163,7 @@ function plain(agent: ModelAgent): Path {
   return {
     agent,
     operations,
-    send: (bytes) => void gate.fromClient(Buffer.from(bytes)),
+    send: (bytes) => void (isBroken || gate.fromClient(Buffer.from(bytes))),
     end: () => gate.clientEnded(),
     received: () => client,
   };
@@ -194,6 +193,7 @@ function agentFeed(agent: ModelAgent, give: (bytes: Buffer) => void): (bytes: Bu
 /** The agent behind both halves, with answers learned by every client before. */
 function ahead(agent: ModelAgent, answers: AnswersAhead): Path {
   let client = '';
+  let isBroken = false;
   const operations: Operation[] = [];
   const table = new AheadTable();
   table.set(tableOf(tableFields(answers.table)));
@@ -212,9 +212,7 @@ function ahead(agent: ModelAgent, answers: AnswersAhead): Path {
       },
       endAgent: () => {},
       resume: () => {},
-      broken: (error) => {
-        throw error;
-      },
+      broken: () => void (isBroken = true),
     },
     takeTold: () => told.splice(0),
     now: () => 0,
@@ -238,7 +236,7 @@ function ahead(agent: ModelAgent, answers: AnswersAhead): Path {
   return {
     agent,
     operations,
-    send: (bytes) => target.fromSocket(Buffer.from(bytes), outlets),
+    send: (bytes) => void (isBroken || target.fromSocket(Buffer.from(bytes), outlets)),
     end() {
       target.onLastByte(outlets);
       session.gate.clientEnded();
@@ -265,9 +263,8 @@ function learnedAnswers(log: (text: string) => void = () => {}): AnswersAhead {
   const answers = new AnswersAhead({ log, onChange: () => {} });
   answers.connected({ version: VERSION, socket: 's' }, GREETING);
   const agent = new ModelAgent();
-  for (const asked of ['OPTION ttyname=x', 'OPTION agent-awareness=2', `KEYINFO ${OTHER}`, 'SCD SERIALNO']) {
-    answers.learn(asked, Buffer.from(agent.answer(asked)));
-  }
+  const asked = ['OPTION ttyname=x', 'OPTION agent-awareness=2', `KEYINFO ${OTHER}`, 'SCD SERIALNO'];
+  answers.learnAll(asked.map((line) => [line, Buffer.from(agent.answer(line))]));
   return answers;
 }
 

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { delimiter, join } from 'node:path';
 import { startAuto } from '@gpg-bridge/test-support/auto';
@@ -87,8 +87,16 @@ describe('rules', () => {
       trust: true,
     });
     expect(await person.ok('auto', 'add', 'dev-*', '--no-ssh')).toContain('The rule dev-* was changed.');
+    expect(await person.ok('auto', 'add', 'dev-*', '--for', '1h')).toContain('The rule dev-* was changed.');
+    expect(
+      (await person.json<{ rules: { options: object }[] }>('auto', 'list')).rules[0]!.options,
+    ).toMatchObject({
+      user: 'dev',
+      ssh: false,
+      for: '1h',
+    });
     const listed = await person.ok('auto', 'list');
-    expect(listed).toContain("'dev-*' --no-ssh  (nothing approved yet)");
+    expect(listed).toContain("'dev-*' --no-ssh --user=dev --for=1h  (nothing approved yet)");
     expect(listed).toContain("--label 'a=b c'  (trusts every image)");
     expect(listed).toContain('Nothing watches the engines');
     expect(await person.json('auto', 'list')).toMatchObject({
@@ -155,6 +163,47 @@ describe('auto run', () => {
     await auto.printed(/docker:box: .*\(next attempt in 0\.5 s\)[\s\S]*\(next attempt in 1 s\)/, 'stderr');
     await person.ok('auto', 'remove', 'b?x');
     expect(await person.json('auto', 'list')).toMatchObject({ running: { pid: auto.child.pid } });
+  });
+
+  it('starts no bridge by a file with a mistyped option, says so, and goes on when it is repaired', async () => {
+    const person = await Person.create({ key: false, env: await engineWith({}) });
+    await person.ok('auto', 'add', 'other', '--confirm');
+    const auto = await startAuto(person, 'docker');
+    const path = join(person.stateDir, 'auto-rules.json');
+    const good = (await readFile(path, 'utf8'))
+      .replace('other', 'box')
+      .replace('"trust": false', '"trust": true');
+    const write = async (text: string) => {
+      await writeFile(`${path}.edited`, text);
+      await rename(`${path}.edited`, path);
+    };
+    await write(good.replace('"confirm"', '"confrim"'));
+    await auto.printed(/no new bridge is started.*options\.confrim.*Did you mean "confirm"\?/, 'stderr');
+    for (const words of [['list'], ['add', 'more'], ['remove', 'box'], ['approve', '--all']]) {
+      expect(await person.run(['auto', ...words])).toMatchObject({
+        status: 1,
+        stderr: expect.stringMatching(/rule 1 .*options\.confrim/),
+      });
+    }
+    expect(JSON.parse((await person.run(['auto', 'list', '--json'])).stdout.toString())).toMatchObject({
+      error: { code: 'RULES_UNREADABLE' },
+    });
+    const before = auto.stderr.length;
+    await write(good);
+    await auto.printed(/docker:box: .*next attempt/, 'stderr');
+    // Nothing was tried by the rule in the broken file.
+    expect(auto.stderr.slice(0, before)).not.toContain('docker:box');
+    await person.ok('auto', 'remove', 'box');
+  });
+
+  it('does not start with such a file', async () => {
+    const person = await Person.create({ key: false, env: await engineWith({}) });
+    await person.ok('auto', 'add', 'box', '--confirm', '--trust');
+    const path = join(person.stateDir, 'auto-rules.json');
+    await writeFile(path, (await readFile(path, 'utf8')).replace('"confirm"', '"confrim"'));
+    const done = await person.run(['auto', 'run']);
+    expect(done).toMatchObject({ status: 1, stderr: expect.stringContaining('options.confrim') });
+    expect(done.stderr).not.toContain('docker:box');
   });
 
   it('asks about what waits by its name, and shows a notice', async () => {

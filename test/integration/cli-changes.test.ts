@@ -177,7 +177,9 @@ describe('a bridge that has another one’s sockets, and waits for that to finis
     await scene.pinentry.goOn();
     await client.reads('D (7:sig-val');
     await scene.signs();
-    expect((await scene.status())[0]?.options.decrypt).not.toBe(false);
+    // What the change took away is not given back with the rest.
+    expect(change.stderr).toContain('what was narrowed stays so: --no-decrypt');
+    expect((await scene.status())[0]?.options.decrypt).toBe(false);
   });
 
   it.each([[['--restart']], [[]]])('ends when that is told to end, up %s', async (flags) => {
@@ -339,7 +341,7 @@ describe('down while a change is under way', () => {
   it('has it come to nothing with --force and with --all, too', async () => {
     const scene = await Scene.create();
     for (const words of [['--exec', scene.enter, '--force'], ['--all']]) {
-      await scene.up();
+      await scene.up('--decrypt'); // what the change before took away has stayed so
       await scene.closeGate();
       const change = scene.change();
       await scene.entering();

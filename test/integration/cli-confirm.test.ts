@@ -131,8 +131,9 @@ describe('--confirm', () => {
       });
     expect((await sign()).status).toBe(0);
     expect(await pinentry.questions()).toEqual([
-      expect.stringMatching(/wants to sign with your SSH key\.%0ASHA256:/),
+      expect.stringMatching(/wants to sign data with your SSH key\.%0Amine%0ASHA256:/),
     ]);
+    expect(await person.ok('log', name, '--uses')).toMatch(/ {2}signed with SHA256:/);
     await pinentry.confirms('cancel');
     expect((await sign()).status).not.toBe(0);
     expect((await uses()).map(({ command, outcome }) => `${command} ${outcome}`)).toEqual([

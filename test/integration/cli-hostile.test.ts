@@ -163,7 +163,7 @@ describe('a daemon', () => {
 });
 
 describe("the host's ssh-agent", () => {
-  describe.each(['node', 'perl', 'python', 'native'] as const)('over %s', (runtime) => {
+  describe.each(['node', 'perl', 'native'] as const)('over %s', (runtime) => {
     requireRuntime(runtime)('alone', () => {
       it('is never bridged to itself, even if told to take over', async () => {
         const person = await Person.create({ key: false });

@@ -48,19 +48,12 @@ describe('every use of a private key', () => {
     expect(record()).toEqual([first]);
   });
 
-  it('is on record when it stands behind a line of an inquiry that gpg-agent cuts', async () => {
+  it('never hides behind a line of an inquiry that gpg-agent would cut', async () => {
     const { keygrip, record, socket } = await personWithBridge();
     const cut = 'D '.padEnd(1_002, 'x');
-    const said = await talk(
-      socket,
-      `SIGKEY ${keygrip}\nPKDECRYPT\n${cut}SETHASH 8 ${HASH}\nPKDECRYPT\n${cut}PKSIGN\nBYE\n`,
-    );
-    expect(said).toMatch(/^D \(7:sig-val/m);
-    expect(record()).toMatchObject([
-      { command: 'PKDECRYPT', outcome: 'error' },
-      { command: 'PKDECRYPT', outcome: 'error' },
-      { command: 'PKSIGN', key: keygrip, outcome: 'ok' },
-    ]);
+    const said = await talk(socket, `SIGKEY ${keygrip}\nSETHASH 8 ${HASH}\nPKDECRYPT\n${cut}PKSIGN\nBYE\n`);
+    expect(said).toMatch(/INQUIRE CIPHERTEXT\nERR 67109140 IPC syntax error [^\n]*\n$/);
+    expect(record()).toMatchObject([{ command: 'PKDECRYPT', outcome: 'refused' }]);
   });
 
   it('that fails or is not allowed is on record, too', async () => {
@@ -70,7 +63,7 @@ describe('every use of a private key', () => {
     expect(record()).toMatchObject([{ command: 'PKSIGN', outcome: 'error' }]);
     await person.ok('down', '--all');
     expect(await person.ok('log', `local:${target.dir}`, '--uses')).toMatch(
-      /signature with 0{16}: error after \d+ ms \(session \d+\)/,
+      /signature with 0{16} \(a key of unknown usage\): error after \d+ ms \(session \d+\)/,
     );
     expect(await person.json('log', `local:${target.dir}`, '--uses')).toEqual(record());
   });

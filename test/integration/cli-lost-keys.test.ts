@@ -142,7 +142,7 @@ it('public keys come with a gpg socket that could not be made at first', async (
 });
 
 describe('public keys that went with the target’s home', () => {
-  describe.each(['perl', 'python', 'node', 'native'] as const)('over %s', (runtime) => {
+  describe.each(['perl', 'node', 'native'] as const)('over %s', (runtime) => {
     requireRuntime(runtime)('alone', () => {
       it('are back after `up`', async () => {
         const person = await Person.create();

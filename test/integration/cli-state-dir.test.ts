@@ -169,7 +169,7 @@ describe('a symbolic link in place of', () => {
 
   it('the record of uses is not written through: the key is not used', async () => {
     const { person, spec, precious, untouched } = await bridged();
-    const name = (await person.file('.pid')).replace(/pid$/, 'uses');
+    const name = (await person.file('.pid')).replace(/pid$/, `${new Date().toISOString().slice(0, 7)}.uses`);
     await symlink(precious, name);
     const { status, stderr } = await person.run(['log', spec, '--uses']);
     expect(`${status} ${stderr}`).not.toContain('precious');

@@ -14,7 +14,7 @@ function sizes(log: string, session: string, frame: string): number[] {
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
 
-describe.each(['perl', 'python', 'node', 'native'] as const)('over %s', (runtime) => {
+describe.each(['perl', 'node', 'native'] as const)('over %s', (runtime) => {
   requireRuntime(runtime)('a log with --verbose', () => {
     it('tells a session from both ends by one number, and how much went over the wire, but not what', async () => {
       const person = await Person.create();

@@ -66,7 +66,7 @@ describe.each(['bash', 'zsh', 'fish'] as const)('pressing Tab in %s', (shell) =>
       await tab('gpg-bridge stat', /gpg-bridge status/);
       expect(await tab('gpg-bridge d', /demo/)).toContain('down');
       await tab('gpg-bridge up --ssh-f', /gpg-bridge up --ssh-from-gpg/);
-      expect(await tab('gpg-bridge up web --runtime p', /python/)).toContain('perl');
+      expect(await tab('gpg-bridge up web --runtime n', /native/)).toContain('node');
       await tab('gpg-bridge up web --runtime au', /--runtime auto/);
       await tab('gpg-bridge up web --keys=pa', /--keys=pairs/);
       expect(await tab('gpg-bridge up w', /worker/)).toContain('web');

@@ -84,7 +84,7 @@ const FAULTS = [
 ] as const;
 
 describe.each(FAULTS)('a line that %s', (_name, fault) => {
-  describe.each(['perl', 'python', 'node', 'native'] as const)('to a server on %s', (runtime) => {
+  describe.each(['perl', 'node', 'native'] as const)('to a server on %s', (runtime) => {
     requireRuntime(runtime)('alone', () => {
       it('is noticed by both ends, and every session gets an error', async () => {
         const scene = await Scene.create();
@@ -176,7 +176,7 @@ describe('two bridges to one target whose lines are dead', () => {
     const first = lstatSync(scene.path).ino;
     scene.relay.freeze();
     const again = await TcpRelay.to(scene.machine.port);
-    await scene.person.ok('up', '--exec', scene.machine.enter(again), '--runtime=python');
+    await scene.person.ok('up', '--exec', scene.machine.enter(again), '--runtime=node');
     const second = lstatSync(scene.path).ino;
     expect(second).not.toBe(first);
     again.freeze();

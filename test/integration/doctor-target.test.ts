@@ -107,14 +107,14 @@ describe('gpg-bridge doctor in a target', () => {
     });
   });
 
-  requireRuntime('python')('over python', () => {
+  requireRuntime('native')('over the native program', () => {
     it('another bridge behind this one, and does not take their servers for each other', async () => {
       const { person, target } = await withTarget();
       const enter = (name: string) =>
         writeScript(target.dir, name, `export GNUPGHOME=${target.dir} HOME=${target.dir}\nexec "$@"`);
       const [one, two] = [await enter('one'), await enter('two')];
       const first = await person.json<{ pid: number }>('up', '--exec', one, '--runtime=perl');
-      await person.ok('up', '--exec', two, '--runtime=python', '--takeover');
+      await person.ok('up', '--exec', two, '--runtime=native', '--takeover');
       const { checks } = await (await Patient.create(person, ['--exec', two])).report();
       const server = await serverOf(first.pid);
       expect(checks.find(({ id }) => id === 'target-second-forward')).toMatchObject({

@@ -34,7 +34,7 @@ function ask(path: string): Promise<string | undefined> {
   });
 }
 
-describe.each(['perl', 'python', 'node', 'native'] as const)('a server on %s that ends', (runtime) => {
+describe.each(['perl', 'node', 'native'] as const)('a server on %s that ends', (runtime) => {
   requireRuntime(runtime)('amid clients', () => {
     it('leaves none of them without an answer, and the next ones are served', async () => {
       const person = await Person.create({ key: false });

@@ -26,8 +26,10 @@ const RULES: Readonly<Record<string, PackageRule>> = {
   cli: {
     packages: ['core', 'socket-server'],
     parts: [
-      ['bridge-options', 'version'],
-      ['engine', 'terminal'],
+      ['environment', 'version'],
+      ['bridge-options'],
+      ['option-values'],
+      ['engine', 'grants', 'terminal'],
       ['targets'],
       ['bridge'],
       ['daemon', 'demo'],

@@ -108,7 +108,6 @@ describe('gpg in the target, with the host’s keys', () => {
       '# a comment, and a blank line',
       '',
       'HELP PKSIGN',
-      'NONSENSE',
       'BYE',
     ].join('\n');
     const paths = [await homes.host.socket('agent-extra-socket'), homes.requestProxy.socketPath];

@@ -72,7 +72,7 @@ child.stdout.on('data', (bytes) => setTimeout(() => {
 child.on('close', (status) => setTimeout(() => process.exit(status ?? 1), 100));
 `;
 
-describe.each(['perl', 'python', 'node', 'native'] as const)('a first up over %s', (runtime) => {
+describe.each(['perl', 'node', 'native'] as const)('a first up over %s', (runtime) => {
   requireRuntime(runtime)('alone', () => {
     it(`makes both sockets, with keys and trust, in ${LIMIT} round trips at most`, async () => {
       const agent = await startSshAgent();

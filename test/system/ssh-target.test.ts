@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { delimiter, join } from 'node:path';
 import type { Up } from '@gpg-bridge/test-support/bridged';
@@ -24,7 +24,7 @@ async function personAndServer(options: SshServerOptions = {}) {
 }
 
 requireSystem('sshd')('a target over ssh', () => {
-  describe.each(['node', 'perl', 'python', 'native'] as const)('served by %s', (runtime) => {
+  describe.each(['node', 'perl', 'native'] as const)('served by %s', (runtime) => {
     requireRuntime(runtime)('alone', () => {
       it('signs there with the host’s key', async () => {
         const { person, server } = await personAndServer();
@@ -115,6 +115,56 @@ requireSystem('sshd')('a target over ssh', () => {
     const status = await person.ok('status');
     expect(status).toContain('waiting for target');
     expect(status).toMatch(/error .*: the machine has another host key than when the bridge was started\./);
+    relay.leadTo(one.port);
+    await log.printed(/another host key.*bridged ssh:/s);
+  });
+
+  it('has the host key of the machine itself, whatever the banner of a jump host says, with --restart', async () => {
+    const [one, two] = [await SshServer.start(), await SshServer.start()];
+    for (const server of [one, two]) onTestFinished(() => server.stop());
+    await two.authorize(await readFile(`${one.clientKeyPath}.pub`, 'utf8'));
+    const [, otherKey] = (await readFile(join(two.dir, 'host-key.pub'), 'utf8')).split(' ');
+    const dir = await tempDir();
+    // In the words of an option that `ssh` gets, of `ssh -v`, and of a check that failed.
+    const lies = [
+      `gpg-bridge-host-key ${otherKey}`,
+      `debug1: Server host key: ssh-ed25519 ${otherKey}`,
+      `gpg-bridge-test ssh-ed25519 ${otherKey}`,
+    ];
+    await writeFile(join(dir, 'banner'), `${lies.join('\n')}\nno end of line: `);
+    const jump = await SshServer.start({ config: [`Banner ${join(dir, 'banner')}`] });
+    onTestFinished(() => jump.stop());
+    const relay = await TcpRelay.to(one.port);
+    const careless = ['StrictHostKeyChecking no', 'UserKnownHostsFile /dev/null', 'LogLevel INFO'];
+    const login = (server: SshServer) => [
+      `User ${userInfo().username}`,
+      `IdentityFile ${server.clientKeyPath}`,
+      'HostName 127.0.0.1',
+      ...careless,
+    ];
+    const config = [
+      'Host jump',
+      ...login(jump),
+      `Port ${jump.port}`,
+      'Host target',
+      ...login(one),
+      `Port ${relay.port}`,
+      'ProxyJump jump',
+    ];
+    await writeFile(join(dir, 'config'), `${config.join('\n')}\n`);
+    const person = await Person.create();
+    await useSsh(person, `-F '${join(dir, 'config')}'`);
+    const { pid } = await person.json<Up>('up', 'ssh:target', '--restart');
+    const log = person.start(['log', 'ssh:target', '-f']);
+    await log.printed(/bridged ssh:/);
+
+    relay.leadTo(one.port);
+    await log.printed(/bridged ssh:.*(?:bridged ssh:|another host key)/s);
+    expect(log.stdout).not.toContain('another host key');
+    relay.leadTo(two.port);
+    await log.printed(/another host key than when the bridge was started/);
+    expect(await readdir(join(two.home, '.gnupg'))).toEqual([]);
+    expect(await person.json('status')).toMatchObject([{ pid, state: 'waiting-for-target' }]);
     relay.leadTo(one.port);
     await log.printed(/another host key.*bridged ssh:/s);
   });

@@ -66,7 +66,7 @@ requireSystem('docker')("the user's files in a container", () => {
   it.each<[string, ImageName, string]>([
     ['2.2', 'git', 'root'],
     ['2.2', 'node', 'dev'],
-    ['2.2', 'python', 'dev'],
+    ['2.2', 'none', 'dev'],
     ['2.4', 'trixie', 'dev'],
   ])('are all still there, with GnuPG %s in the image %s for %s', async (version, image, user) => {
     const { person, container, name } = await personWithContainer(docker, { image });

@@ -21,6 +21,8 @@ describe('options of a bridge that runs', () => {
     [{}, { takeover: true }, []],
     [{ sshKeys: ['a'] }, { sshKeys: ['b', 'c'] }, ['--ssh-key: a → b,c']],
     [{ gpgKeys: ['a'] }, { gpgKeys: [] }, ['--gpg-key: a → default']],
+    [{ gpgKeys: ['a'], decrypt: false }, { gpg: false }, ['--gpg: default → no']],
+    [{ sshKeys: ['a'] }, { ssh: false }, ['--ssh: default → no']],
     [{}, { decrypt: true, allowPassphrase: false, gpgKeys: [] }, []],
     [{ for: '2h', until: 'A' }, { for: '2h', until: 'B' }, []],
     [{ for: '2h', until: 'A' }, { for: 'none' }, ['--for: 2h → default']],
@@ -73,22 +75,26 @@ describe('options of a bridge that runs', () => {
   });
 
   it.each([
-    [{ gpg: false, ssh: false }, { gpg: false }, '--no-gpg', '--gpg'],
-    [{ gpg: false, ssh: false }, { ssh: false }, '--no-ssh', '--ssh'],
-    [{ ssh: false, sshKeys: ['a'] }, { sshKeys: ['a'] }, '--ssh-key', '--ssh-key all'],
-    [{ ssh: false, sshKeys: ['a'] }, { ssh: false }, '--no-ssh', '--ssh'],
-    [{ ssh: false, sshFromGpg: true }, { sshFromGpg: true }, '--ssh-from-gpg', '--no-ssh-from-gpg'],
-    [{ gpg: false, gpgKeys: ['a'] }, { gpgKeys: ['a'] }, '--gpg-key', '--gpg-key all'],
-    [{ gpg: false, decrypt: false }, { decrypt: false }, '--no-decrypt', '--decrypt'],
+    [{ gpg: false, ssh: false }, { gpg: false }, '--no-gpg', 'Leave --no-ssh out.'],
+    [{ gpg: false, ssh: false }, { ssh: false }, '--no-ssh', 'Leave --no-gpg out.'],
+    [{ ssh: false, sshKeys: ['a'] }, { ssh: false }, '--no-ssh', 'Leave --ssh-key out.'],
+    [{ gpg: false, gpgKeys: ['a'] }, { gpg: false }, '--no-gpg', 'Leave --gpg-key out.'],
+    [{ gpg: false, decrypt: false }, { gpg: false }, '--no-gpg', 'Leave --no-decrypt out.'],
+    [
+      { ssh: false, sshFromGpg: true },
+      { sshFromGpg: true },
+      '--ssh-from-gpg',
+      'Add `--no-ssh-from-gpg` to take that back.',
+    ],
     [
       { gpg: false, allowPassphrase: true },
       { allowPassphrase: true },
       '--allow-passphrase',
-      '--no-allow-passphrase',
+      'Add `--no-allow-passphrase` to take that back.',
     ],
-  ])('%j of which %j was given before say so, and what takes that back', (options, before, word, undo) => {
+  ])('%j of which %j was given before say so, and what to do', (options, before, word, fix) => {
     expect(() => checkOptions(options, before)).toThrow(`${word} was given before and holds`);
-    expect(() => checkOptions(options, before)).toThrow(`Add \`${undo}\` to take that back.`);
+    expect(() => checkOptions(options, before)).toThrow(fix);
     expect(() => checkOptions(options, before)).not.toThrow('Leave one of them out');
   });
 });

@@ -3,6 +3,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import type { KeyFilter } from '@gpg-bridge/core/gnupg/key-filter';
 import { spanSeconds, spanText } from '@gpg-bridge/core/text/time-span';
 import type { Runtime } from '@gpg-bridge/socket-server';
+import { resolvedEnvironment, type VariableName } from './environment.ts';
 
 /** What is bridged, and how; everything has a default. */
 export interface BridgeOptions {
@@ -68,7 +69,7 @@ export interface OptionChange {
 const NOT_COMPARED: ReadonlySet<string> = new Set(['user', 'exec', 'takeover', 'until', 'rule']);
 
 /** What the environment says, and not the command line. */
-const VARIABLES: Readonly<Record<string, string>> = {
+const VARIABLES: Readonly<Record<string, VariableName>> = {
   gnupgHome: 'GNUPGHOME',
   sshAuthSock: 'SSH_AUTH_SOCK',
 };
@@ -84,13 +85,29 @@ export function mergedOptions(before: BridgeOptions, given: BridgeOptions): Brid
   const said = Object.entries(given).filter(([, value]) => value !== undefined);
   const { gnupgHome: _gnupgHome, until, ...rest } = before;
   const held = until === undefined || given.for !== undefined ? rest : { ...rest, until };
-  return { ...held, ...(Object.fromEntries(said) as BridgeOptions) };
+  return { ...withoutMoot(held, given), ...(Object.fromEntries(said) as BridgeOptions) };
+}
+
+/** What was said before, without the choices for an agent that is left out now. */
+export function withoutMoot(before: BridgeOptions, { gpg, ssh }: BridgeOptions): BridgeOptions {
+  const { gpgKeys, decrypt, sshKeys, ...rest } = before;
+  return {
+    ...rest,
+    ...(gpg === false || gpgKeys === undefined ? {} : { gpgKeys }),
+    ...(gpg === false || decrypt === undefined ? {} : { decrypt }),
+    ...(ssh === false || sshKeys === undefined ? {} : { sshKeys }),
+  };
 }
 
 /** What makes one bridge another than the other. */
 export function optionChanges(before: BridgeOptions, after: BridgeOptions): OptionChange[] {
   const [from, to] = [comparable(before), comparable(after)];
-  return [...new Set([...from.keys(), ...to.keys()])].sort().flatMap((name) => {
+  const moot = new Set([
+    ...(after.gpg === false ? ['gpgKeys', 'decrypt'] : []),
+    ...(after.ssh === false ? ['sshKeys'] : []),
+  ]);
+  const names = [...new Set([...from.keys(), ...to.keys()])].filter((name) => !moot.has(name));
+  return names.sort().flatMap((name) => {
     const change = {
       option: optionName(name),
       from: from.get(name) ?? 'default',
@@ -144,23 +161,21 @@ export function isSshImplied({ sshFromGpg, sshKeys = [] }: BridgeOptions): boole
   return sshFromGpg === true || sshKeys.length > 0;
 }
 
-/** Something that can be asked of a bridge: the word for it, and the words that take it back. */
+/** Something that can be asked of a bridge: the word for it, and what takes it back if it is no restriction. */
 interface Wish {
   word: string;
-  undo: string;
+  undo?: string;
   isIn(options: BridgeOptions): boolean;
 }
 
-const NO_GPG: Wish = { word: '--no-gpg', undo: '--gpg', isIn: ({ gpg }) => gpg === false };
-const NO_SSH: Wish = { word: '--no-ssh', undo: '--ssh', isIn: ({ ssh }) => ssh === false };
+const NO_GPG: Wish = { word: '--no-gpg', isIn: ({ gpg }) => gpg === false };
+const NO_SSH: Wish = { word: '--no-ssh', isIn: ({ ssh }) => ssh === false };
 const GPG_KEY: Wish = {
   word: '--gpg-key',
-  undo: '--gpg-key all',
   isIn: ({ gpgKeys = [] }) => gpgKeys.length > 0,
 };
 const NO_DECRYPT: Wish = {
   word: '--no-decrypt',
-  undo: '--decrypt',
   isIn: ({ decrypt }) => decrypt === false,
 };
 const ALLOW_PASSPHRASE: Wish = {
@@ -170,7 +185,6 @@ const ALLOW_PASSPHRASE: Wish = {
 };
 const SSH_KEY: Wish = {
   word: '--ssh-key',
-  undo: '--ssh-key all',
   isIn: ({ sshKeys = [] }) => sshKeys.length > 0,
 };
 const SSH_FROM_GPG: Wish = {
@@ -203,7 +217,7 @@ export function checkOptions(options: BridgeOptions, before: BridgeOptions = {})
   const why = isNothing ? `with ${given.word} nothing is left to bridge` : `${given.word} excludes it`;
   throw conflict(
     `${held.word} was given before and holds, and ${why}`,
-    `Add \`${held.undo}\` to take that back.`,
+    held.undo ? `Add \`${held.undo}\` to take that back.` : `Leave ${given.word} out.`,
   );
 }
 
@@ -268,12 +282,10 @@ export function bridgeWords(options: BridgeOptions): string[] {
 
 /** Adds where the environment says that the host's agents are, as far as they are bridged and nothing else was said. */
 export function withHostAgents(options: BridgeOptions, env: NodeJS.ProcessEnv): BridgeOptions {
-  const { GNUPGHOME, SSH_AUTH_SOCK } = env;
+  const { GNUPGHOME, SSH_AUTH_SOCK } = resolvedEnvironment(env);
   return {
     ...(GNUPGHOME ? { gnupgHome: resolve(GNUPGHOME) } : {}),
-    ...(SSH_AUTH_SOCK && options.ssh !== false && !options.sshFromGpg
-      ? { sshAuthSock: isAbsoluteSocket(SSH_AUTH_SOCK) ? SSH_AUTH_SOCK : resolve(SSH_AUTH_SOCK) }
-      : {}),
+    ...(SSH_AUTH_SOCK && options.ssh !== false && !options.sshFromGpg ? { sshAuthSock: SSH_AUTH_SOCK } : {}),
     ...options,
   };
 }
@@ -284,9 +296,4 @@ export function hostAgentVariables({ gnupgHome, sshAuthSock }: BridgeOptions): N
     ...(gnupgHome === undefined ? {} : { GNUPGHOME: gnupgHome }),
     ...(sshAuthSock === undefined ? {} : { SSH_AUTH_SOCK: sshAuthSock }),
   };
-}
-
-/** A path from the root, or the name of a pipe on Windows. */
-function isAbsoluteSocket(path: string): boolean {
-  return path.startsWith('/') || path.startsWith('\\\\');
 }

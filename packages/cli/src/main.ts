@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { writeSync } from 'node:fs';
 import { hideStartFlags } from './daemon/v8-flags.ts';
+import { resolveOwnEnvironment } from './environment.ts';
 import { quickUp } from './quick-up.ts';
 import { VERSION } from './version.ts';
 
@@ -9,6 +10,7 @@ import { VERSION } from './version.ts';
  * a bundle of its own (see scripts/build.mjs).
  */
 async function main(words: readonly string[]): Promise<void> {
+  resolveOwnEnvironment();
   await hideStartFlags();
   const [first, ...rest] = words;
   if (first === '--version' || first === '-V') {

@@ -1,12 +1,13 @@
 import { isatty } from 'node:tty';
 import { askDaemon, type UpAnswer, type UpRequest } from './daemon/control.ts';
 import { checkStateDirectory, controlSockets, stateDirectory } from './daemon/state-dir.ts';
+import type { VariableName } from './environment.ts';
 import { CONFIRM_TIMEOUT_MS, confirmEnvironment, mayBeConfirmed } from './manager/confirmable.ts';
 import { isDecorated } from './terminal/style.ts';
 import { VERSION } from './version.ts';
 
 /** Variables beside those that decide which engine is meant: where the host's agents are. */
-const AGENT_VARIABLES = ['GNUPGHOME', 'SSH_AUTH_SOCK'];
+const AGENT_VARIABLES = ['GNUPGHOME', 'SSH_AUTH_SOCK'] as const satisfies VariableName[];
 
 /** Words that want more than is printed of a bridge that runs. */
 const LONG = /^(?:-h|--help|--verbose|--exec(?:=.*)?)$/s;

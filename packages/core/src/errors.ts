@@ -12,6 +12,7 @@ const ERROR_CODES = {
   // Assuan
   LINE_TOO_LONG: { exit: 1 },
   BLOCK_TOO_LARGE: { exit: 1 },
+  BAD_INQUIRY_DATA: { exit: 1 },
   BLOCK_INCOMPLETE: { exit: 1 },
   BAD_GREETING: { exit: 1 },
   BAD_RESPONSE: { exit: 1 },
@@ -38,6 +39,7 @@ const ERROR_CODES = {
   NOT_CONFIRMED: { exit: 1 },
   PAUSED: { exit: 1 },
   TIME_OVER: { exit: 1 },
+  NOT_GRANTED: { exit: 1 },
   KEY_EXPORT_FAILED: { exit: 1 },
   // sessions
   SESSION_UNKNOWN: { exit: 1 },
@@ -73,6 +75,7 @@ const ERROR_CODES = {
   BRIDGE_NOT_RUNNING: { exit: 1 },
   BRIDGE_BROKEN: { exit: 1 },
   STATE_DIR_UNUSABLE: { exit: 1 },
+  GRANT_UNREADABLE: { exit: 1 },
   RULES_UNREADABLE: { exit: 1 },
   RULE_UNKNOWN: { exit: 1 },
   NOTHING_WAITS: { exit: 1 },

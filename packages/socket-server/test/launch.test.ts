@@ -60,7 +60,6 @@ const found = async (name: string) =>
 const ECHO: Record<Runtime, string> = {
   node: 'process.stdout.write(CONFIG+require("fs").readFileSync(0))',
   perl: '# a comment\nprint $main::CONFIG; print while <STDIN>;',
-  python: 'import sys, os\n# a comment\nos.write(1, CONFIG + sys.stdin.buffer.read())',
   native: `#!${SHELL}\nprintf '%s\\n' "$@"\nexec /bin/cat\n# ${'% - \\ \u00e9'.repeat(500)}\n`,
 };
 
@@ -72,16 +71,18 @@ describe('launcher', () => {
     expect(stderr).toBe('');
   });
 
-  it('takes Perl first, then Python, then Node', async () => {
+  it('takes Perl first, then Node, then the native program', async () => {
     const [perl, node] = [await found('perl'), 'echo v20.0.0'];
-    expect((await launch(await programs({ perl, python3: 'exit 0', node }))).stdout.toString()).toMatch(
-      /perl/,
-    );
-    expect((await launch(await programs({ python3: 'exit 0', node }))).stdout.toString()).toMatch(/python/);
+    expect((await launch(await programs({ ...LINUX, perl, node }))).stdout.toString()).toMatch(/perl/);
     expect((await launch(await programs({ ...LINUX, node }))).stdout.toString()).toMatch(/node/);
     expect((await launch(await programs(LINUX))).stdout.toString()).toBe(
       'GPG-BRIDGE 1 native x86_64 blocks\n',
     );
+  });
+
+  it('takes the native program in a target that has only Python', async () => {
+    const path = await programs({ ...LINUX, python3: 'exit 0' });
+    expect((await launch(path)).stdout.toString()).toBe('GPG-BRIDGE 1 native x86_64 blocks\n');
   });
 
   it.each([
@@ -136,26 +137,25 @@ describe('launcher', () => {
     expect(stdout.toString()).toBe('GPG-BRIDGE 1 node\nstarted\n');
   });
 
-  it('passes over a perl or a python that does not work', async () => {
-    const path = await programs({ perl: 'exit 2', python3: 'exit 1' });
-    expect((await launch(path)).stdout.toString()).toBe('GPG-BRIDGE 1 none\n');
-    const working = await programs({ perl: 'exit 2', python3: 'exit 0' });
-    expect((await launch(working)).stdout.toString()).toBe('GPG-BRIDGE 1 python\n');
+  it('passes over a perl that does not work', async () => {
+    expect((await launch(await programs({ perl: 'exit 2' }))).stdout.toString()).toBe('GPG-BRIDGE 1 none\n');
+    const working = await programs({ ...LINUX, perl: 'exit 2' });
+    expect((await launch(working)).stdout.toString()).toBe('GPG-BRIDGE 1 native x86_64 blocks\n');
   });
 
   it('passes over a perl without the modules that a server needs', async () => {
     const places = await tempDir();
     await writeFile(join(places, 'Nowhere.pm'), 'package Nowhere; @INC = (); 1;');
     const path = await programs({
+      ...LINUX,
       perl: `exec ${await found('perl')} -I${places} -MNowhere "$@"`,
-      python3: 'exit 0',
     });
-    expect((await launch(path)).stdout.toString()).toBe('GPG-BRIDGE 1 python\n');
+    expect((await launch(path)).stdout.toString()).toBe('GPG-BRIDGE 1 native x86_64 blocks\n');
   });
 
   it('takes no other runtime than it was asked for', async () => {
     const path = await programs({ perl: await found('perl') });
-    const { status, stdout } = await launch(path, 'python');
+    const { status, stdout } = await launch(path, 'node');
     expect(stdout.toString()).toBe('GPG-BRIDGE 1 none\n');
     expect(status).toBe(5);
   });
@@ -187,8 +187,7 @@ describe.each(FORMS)('the loader of a native program in %s', (form) => {
 describe.each(LANGUAGES)('the loader of %s', (runtime) => {
   requireRuntime(runtime)('by itself', () => {
     it('hands it its text and configuration, and not one byte more', async () => {
-      const name = runtime === 'python' ? 'python3' : runtime;
-      const path = await programs({ [name]: await found(name) });
+      const path = await programs({ [runtime]: await found(runtime) });
       const config = { ...SERVER_CONFIG, maxStreams: 7 };
       const input = Buffer.concat([serverPayload(runtime, config, ECHO[runtime]), Buffer.from('frames')]);
       const { stdout, stderr } = await launch(path, runtime, input);
@@ -245,7 +244,6 @@ describe('configuration', () => {
       protocol: fc.nat(),
       maxStreams: fc.nat(),
       trace: fc.nat(),
-      pipes: fc.nat(2 ** 48 - 1),
       tickMs: fc.nat(),
       maxUnanswered: fc.nat(),
       idleTicks: fc.nat(),
@@ -255,8 +253,8 @@ describe('configuration', () => {
 
   it('keeps to lines that any parser can read', () => {
     const heartbeat = { tickMs: 100, maxUnanswered: 5, idleTicks: 40 };
-    const config = { protocol: 4, maxStreams: 7, trace: 0, pipes: 0, ...heartbeat };
-    const first = ['protocol=4', 'max-streams=7', 'trace=0', 'pipes=0'];
+    const config = { protocol: 4, maxStreams: 7, trace: 0, ...heartbeat };
+    const first = ['protocol=4', 'max-streams=7', 'trace=0'];
     const lines = [...first, 'tick-ms=100', 'max-unanswered=5', 'idle-ticks=40', ''];
     expect(encodeConfig(config)).toBe(lines.join('\n'));
   });

@@ -1,4 +1,3 @@
-import { readdirSync, readlinkSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
 import { Person, type PersonOptions } from './cli.ts';
 import type { Container, ContainerEngine, ContainerOptions, ExecOptions } from './engine/containers.ts';
@@ -41,29 +40,4 @@ export function signInside(container: Container, signer = 'ada@example.org', opt
 export async function processesInside(container: Container, pattern: string): Promise<string[]> {
   const script = `for d in /proc/[0-9]*; do [ "\${d#/proc/}" = $$ ] && continue; c=$(tr '\\0' ' ' < $d/cmdline 2>/dev/null) || continue; case $c in ${pattern}) echo "\${d#/proc/}";; esac; done`;
   return (await container.execOk(['sh', '-c', script])).split('\n').filter(Boolean);
-}
-
-/** The variable that has all bytes of a bridge go through its container's engine, as they do for a user who is not root. */
-export const THROUGH_ENGINE = { GPG_BRIDGE_PIPES: 'no' } as const;
-
-/** Whether a daemon has a pipe in common with a process of a container: its bytes go past the engine then. */
-export async function goesPastEngine(daemon: number, container: Container): Promise<boolean> {
-  const namespace = linkOf(`/proc/${await container.pid()}/ns/pid`);
-  const inside = readdirSync('/proc').filter((name) => linkOf(`/proc/${name}/ns/pid`) === namespace);
-  const theirs = new Set(inside.flatMap((pid) => pipesOf(pid)));
-  return pipesOf(daemon).some((pipe) => theirs.has(pipe));
-}
-
-function pipesOf(pid: number | string): string[] {
-  const dir = `/proc/${pid}/fd`;
-  return readdirSync(dir).flatMap((name) => linkOf(`${dir}/${name}`)?.match(/^pipe:.*/) ?? []);
-}
-
-/** Where a link leads; undefined if it is none, or has just gone. */
-function linkOf(path: string): string | undefined {
-  try {
-    return readlinkSync(path);
-  } catch {
-    return undefined;
-  }
 }

@@ -15,11 +15,17 @@ function untilSizeIs(size: string): string {
 
 /**
  * Uses a shell in a target as a person at a terminal does: its size, and that when it changes, keys that interrupt
- * and stop, and the exit status. `words` name the target on the command line.
+ * and stop, and the exit status. `words` name the target on the command line; `first` is done in that shell before all of it.
  */
-export async function useShell(person: Person, words: string): Promise<void> {
+export async function useShell(
+  person: Person,
+  words: string,
+  first?: (terminal: Terminal) => Promise<void>,
+): Promise<void> {
   const terminal = await Terminal.of(person);
+  if (first) await terminal.useForPinentry();
   await terminal.enter(`gpg-bridge shell ${words}`, PROMPT_AFTER_OUTPUT);
+  await first?.(terminal);
   await terminal.enter(`PS1='there> '; ${untilSizeIs('50 150')}; echo size 'is' told`, /^size is told$/m);
   await terminal.resize(90, 30);
   await terminal.enter(`${untilSizeIs('30 90')}; echo change 'is' told`, /^change is told$/m);

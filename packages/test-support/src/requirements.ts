@@ -45,9 +45,10 @@ const REQUIREMENTS = {
   chromium: { programs: ['chromium'] },
   expect: { programs: ['expect'] },
   tmux: { programs: ['tmux'] },
+  pinentry: { programs: ['pinentry-curses', 'pinentry-tty'] },
   socat: { programs: ['socat'] },
   openssl: { programs: ['openssl'] },
-  python: { programs: ['python3'] },
+  gpgsm: { programs: ['gpgsm'] },
   perl: { programs: ['perl'] },
   native: { programs: [], other: () => whatNativeNeeds(OWN_ARCHITECTURE) },
   emulated: {
@@ -81,7 +82,7 @@ export function requireSystem(
 
 /** `describe` for a suite about one of the socket server's runtimes; Node is what runs the tests. */
 export function requireRuntime(
-  runtime: 'node' | 'perl' | 'python' | 'native' | 'emulated',
+  runtime: 'node' | 'perl' | 'native' | 'emulated',
 ): (name: string, suite: () => void) => void {
   return runtime === 'node' ? (name, suite) => describe(name, suite) : requireSystem(runtime);
 }

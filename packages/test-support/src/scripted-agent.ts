@@ -10,6 +10,8 @@ export interface ScriptedAgentOptions {
   greeting?: string;
   /** Whether it reads what clients send; without it their bytes stay in the kernel. */
   reads?: boolean;
+  /** A line behind which it reads no more. */
+  readsUntil?: string;
   /** What it says to a command line; nothing when undefined. */
   answer?: (line: string) => string | undefined;
 }
@@ -71,7 +73,7 @@ export class ScriptedAgent {
   #serve(peer: net.Socket): void {
     this.peers.push(peer);
     peer.on('error', () => {});
-    const { greeting = 'OK Pleased to meet you\n', reads = true, answer } = this.options;
+    const { greeting = 'OK Pleased to meet you\n', reads = true, readsUntil, answer } = this.options;
     peer.write(greeting, 'latin1');
     if (!reads) return;
     let rest = '';
@@ -83,6 +85,7 @@ export class ScriptedAgent {
       for (const line of lines) {
         const said = answer?.(line);
         if (said !== undefined) peer.write(said, 'latin1');
+        if (line === readsUntil) peer.pause();
       }
       this.#server.emit('read');
     });

@@ -40,11 +40,8 @@ const SOURCES = new URL('../../socket-server/src/', import.meta.url);
 /** A runtime, or the native server for another architecture under QEMU. */
 export type TestedRuntime = Runtime | 'emulated';
 
-/** What is joined for a runtime, as scripts/build.mjs does it. */
-const TEXTS = {
-  perl: ['perl/server.pl', 'perl/ahead.pl', 'perl/pipes.pl'],
-  python: ['python/ahead.py', 'python/pipes.py', 'python/server.py'],
-} as const;
+/** What is joined for Perl, as scripts/build.mjs does it. */
+const PERL_TEXTS = ['perl/server.pl', 'perl/ahead.pl'];
 
 let bundle: Promise<string> | undefined;
 
@@ -52,8 +49,8 @@ let bundle: Promise<string> | undefined;
 export async function serverSource(runtime: TestedRuntime): Promise<string | Buffer> {
   if (runtime === 'native') return nativeProgram(OWN_ARCHITECTURE);
   if (runtime === 'emulated') return nativeProgram(OTHER_ARCHITECTURE);
-  if (runtime !== 'node') {
-    const texts = TEXTS[runtime].map((file) => readFile(new URL(file, SOURCES), 'utf8'));
+  if (runtime === 'perl') {
+    const texts = PERL_TEXTS.map((file) => readFile(new URL(file, SOURCES), 'utf8'));
     return (await Promise.all(texts)).join('');
   }
   bundle ??= build({
@@ -107,7 +104,6 @@ function runtimeVersion(runtime: ServerOptions['runtime']): string | Promise<str
   if (runtime === 'node') return process.versions.node;
   if (runtime === 'native') return OWN_ARCHITECTURE;
   if (runtime === 'perl') return versionOf('perl', '-e', 'printf "%vd", $^V');
-  if (runtime === 'python') return versionOf('python3', '--version');
   return versionOf(`qemu-${OTHER_ARCHITECTURE}-static`, '--version').then(
     (version) => `${OTHER_ARCHITECTURE}, QEMU ${version}`,
   );

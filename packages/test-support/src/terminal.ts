@@ -54,6 +54,12 @@ export class Terminal {
     return terminal;
   }
 
+  /** Has the person's gpg-agent ask here; from a shell. */
+  async useForPinentry(): Promise<void> {
+    const begin = 'export GPG_TTY=$(tty); gpg-connect-agent updatestartuptty /bye; clear; echo agent is told';
+    await this.enter(begin, /^agent is told$/m);
+  }
+
   /** Types a line, and resolves to the screen when it matches. */
   async enter(line: string, pattern: RegExp): Promise<string> {
     await this.type(line);

@@ -31,6 +31,8 @@ export interface HostReportOptions {
   standing(remote: Remote): Pick<HostFacts, 'permission' | 'until'>;
   gnupg(): GnupgOptions;
   names: KeyNames;
+  /** The keys that remotes can't sign or decrypt with, and why; undefined if there are none. */
+  leftOut(gnupg: GnupgOptions): Promise<string | undefined>;
   remoteHalf: Pick<RemoteHalf, 'isThere' | 'report'>;
 }
 
@@ -161,6 +163,8 @@ export class HostReport {
       looked.lines.push(await describeGnupg(gnupg));
       looked.lines.push({ label: t('Agent socket'), value: await new HostGpgAgent(gnupg).socketPath() });
       looked.keys = await listHostKeys(gnupg);
+      const leftOut = await this.options.leftOut(gnupg);
+      if (leftOut) looked.lines.push({ label: t('Left out'), value: leftOut, tone: 'attention' });
     } catch (error) {
       looked.lines.push({ label: t('Problem'), value: toBridgeError(error, '').message, tone: 'bad' });
     }

@@ -1,4 +1,4 @@
-import { readdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, it } from 'vitest';
@@ -26,29 +26,39 @@ it('keeps what each remote used keys for, in files of this user alone', async ()
   }
 });
 
-it('has a file for each window, which the next one goes on with', async () => {
+it('has the uses of all windows, also after they were closed or killed', async () => {
   const dir = await tempDir();
   const [first, second] = [new UseRecords(dir), new UseRecords(dir)];
-  const files = () => readdirSync(join(dir, 'uses')).filter((name) => name.endsWith('.uses'));
-  first.forRemote(() => remote).begin(use());
-  second.forRemote(() => remote).begin(use());
-  expect(files()).toHaveLength(2);
+  first
+    .forRemote(() => remote)
+    .begin(use())
+    .finish('ok', 1);
+  second.forRemote(() => remote).begin(use('PKDECRYPT'));
   first.dispose();
-  second.dispose();
   const third = new UseRecords(dir);
-  third.forRemote(() => remote).begin(use());
-  expect(files()).toHaveLength(2);
-  expect(third.read()).toHaveLength(3);
+  third.forRemote(() => remote).begin(use('GENKEY'));
+  expect(third.read().map(({ command, outcome }) => `${command} ${outcome}`)).toEqual([
+    'PKSIGN ok',
+    'PKDECRYPT begun',
+    'GENKEY begun',
+  ]);
+  expect(readdirSync(join(dir, 'uses'))).toHaveLength(1);
+  second.dispose();
   third.dispose();
 });
 
-it('takes over the file of a window that was killed', async () => {
+it('shows what an earlier version recorded, for each window', async () => {
   const dir = await tempDir();
-  const killed = new UseRecords(dir);
-  killed.forRemote(() => remote).begin(use());
-  const lock = readdirSync(join(dir, 'uses')).find((name) => name.endsWith('.lock'))!;
-  // Beyond the largest PID that Linux gives.
-  writeFileSync(join(dir, 'uses', lock), '4194305\n');
-  new UseRecords(dir).forRemote(() => remote).begin(use());
-  expect(readdirSync(join(dir, 'uses')).filter((name) => name.endsWith('.uses'))).toHaveLength(1);
+  mkdirSync(join(dir, 'uses'));
+  for (const [name, day] of [
+    ['0123456789abcdef.1.uses', '02'],
+    ['0123456789abcdef.uses', '01'],
+  ]) {
+    const line = { time: `2026-05-${day}T00:00:00.000Z`, target: remote, command: 'PKSIGN', outcome: 'ok' };
+    writeFileSync(join(dir, 'uses', name!), `${JSON.stringify(line)}\n`);
+  }
+  expect(new UseRecords(dir).read().map(({ time }) => time.slice(0, 10))).toEqual([
+    '2026-05-01',
+    '2026-05-02',
+  ]);
 });

@@ -8,6 +8,9 @@ import { KeyNames } from '@gpg-bridge/core/gnupg/key-names';
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { AgentProxy } from '@gpg-bridge/core/host/agent-proxy';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
+import type { GpgGrant } from '@gpg-bridge/core/host/gpg-grant';
+import { KeyUsages } from '@gpg-bridge/core/host/key-usages';
+import { leftOutKeys } from '@gpg-bridge/core/host/left-out-keys';
 import { PromptPace } from '@gpg-bridge/core/host/prompt-pace';
 import type { RecordedLine } from '@gpg-bridge/core/host/use-record-file';
 import type { LogCallback } from '@gpg-bridge/core/log';
@@ -45,6 +48,8 @@ import { showWaitingNotice } from './waiting-notice.ts';
 import { WrongSettings } from './wrong-settings.ts';
 
 const SETTINGS = 'gpgBridgeAgent';
+/** VS Code forwards no ssh-agent for the bridge: remotes sign and decrypt, and don't log in. */
+const GRANT: GpgGrant = { login: false };
 /** Uses that are shown of a record at once. */
 const MOST_SHOWN = 1_000;
 /** Node's timers take 32 bits of milliseconds. */
@@ -73,7 +78,11 @@ export function wireAgent(vs: VsCode, context: Context): void {
   });
   const operations = new RecentOperations();
   const records = new UseRecords(context.globalStorageUri.fsPath);
-  const use = { pace: new PromptPace(), record: records.forRemote(() => remote()?.authority ?? '') };
+  const use = {
+    pace: new PromptPace(),
+    record: records.forRemote(() => remote()?.authority ?? ''),
+    grant: GRANT,
+  };
   const gnupg = (): GnupgOptions => ({ gpgBinDir: settings.gpgBinDir() });
   const names = new KeyNames(async () => listHostKeys(gnupg()));
   const consent = new Consent({ store, dialogs, settings, onChanged: () => changed() });
@@ -88,7 +97,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
         ...options,
         logCallback: log,
         isTracing: () => channel.logLevel === vs.LogLevel.Trace,
-        use,
+        use: { ...use, usages: new KeyUsages({ ...options, log }) },
         ahead: () => setting<unknown>('answerAhead', true) !== false,
         onOperation: (_sessionId, operation) => {
           logOperation(operation, log);
@@ -101,7 +110,13 @@ export function wireAgent(vs: VsCode, context: Context): void {
       const isLogged = loggedBinDir === (options.gpgBinDir ?? '');
       loggedBinDir = options.gpgBinDir ?? '';
       if (!isLogged) log(await gnupgForLog(options), 'info');
-      return checkAgent(options, log);
+      const sockets = await checkAgent(options, log);
+      if (!isLogged)
+        void leftOut(options).then(
+          (line) => line && log(line, 'warn'),
+          () => {},
+        );
+      return sockets;
     },
     chooseKeys: (here, options) => chooseKeys(vs, listHostKeys(options), here),
     onWaiting: (use, here) => {
@@ -145,6 +160,7 @@ export function wireAgent(vs: VsCode, context: Context): void {
     standing: (here) => consent.standing(here, shownToken),
     gnupg,
     names,
+    leftOut,
   });
   const page = new StatusPage({
     vs,
@@ -222,6 +238,15 @@ export function wireAgent(vs: VsCode, context: Context): void {
   wrongSettings.look();
 }
 
+/** The keys that remotes can't sign or decrypt with, and why. */
+async function leftOut(gnupg: GnupgOptions): Promise<string | undefined> {
+  const [keys, usages] = await Promise.all([listHostKeys(gnupg), new KeyUsages(gnupg).refresh()]);
+  const owners = keys
+    .filter(({ secret }) => secret)
+    .flatMap(({ keygrips, userId }) => keygrips.map((grip) => [grip, userId] as const));
+  return leftOutKeys(owners, usages, GRANT);
+}
+
 /** Starts the host's agent if need be, since one that is not there has no sockets; throws what is wrong with it. */
 async function checkAgent(gnupg: GnupgOptions, log: LogCallback): Promise<SocketIdentity[]> {
   try {
@@ -262,17 +287,21 @@ async function announce(vs: VsCode, operation: Operation, names: KeyNames, label
 }
 
 /** A use on record, in words for the log. */
-function describeRecorded({ time, target, command, key, outcome, count }: RecordedLine): string {
-  const what = `${command}${key ? `, key ${key}` : ''}, ${count ? `${count} more in that minute` : outcome}`;
+function describeRecorded({ time, target, command, key, note, outcome, count }: RecordedLine): string {
+  const what = `${command}${key ? `, key ${key}` : ''}${note ? `, ${note}` : ''}, ${count ? `${count} more in that minute` : outcome}`;
   return `on record: ${time} ${printable(target)}: ${what}`;
 }
 
-function logOperation({ command, key, outcome, errorCode, durationMs }: Operation, log: LogCallback): void {
+function logOperation(
+  { command, key, outcome, errorCode, note, durationMs }: Operation,
+  log: LogCallback,
+): void {
   const words = [
     command,
     key && `key ${key}`,
     outcome,
     errorCode && describeError(errorCode),
+    note,
     `${durationMs} ms`,
   ];
   log(words.filter(Boolean).join(', '), purposeOf(command) ? 'info' : 'debug');

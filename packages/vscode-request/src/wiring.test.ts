@@ -382,6 +382,7 @@ describe('both extensions together', () => {
   it('show both halves, the keys and what they were used for on a page that can be copied', async () => {
     const window = await Fixture.create();
     const old = await window.host.createKey('Old <old@example.org>', { expired: true });
+    await window.host.createKey('Mixed <mixed@example.org>', { usage: 'sign,cert,auth' });
     window.open();
     await window.waitForStatus('Allow…');
     await window.run('showStatus');
@@ -404,6 +405,7 @@ describe('both extensions together', () => {
     expect(text).toContain('- Permission: "SSH: build1": allowed');
     expect(text).toMatch(/- GnuPG: \S+\/gpg, version \d+\.\d+/);
     expect(text).toContain(`- Agent socket: ${await window.host.socket('agent-extra-socket')}`);
+    expect(text).toContain("- Left out: the key of Mixed <mixed@example.org> can't sign here: that key can");
     expect(text).toContain(`- Socket: ${socket}\n- Held by: this window`);
     expect(text).toMatch(new RegExp(`- Old <old@example.org>, ${old.replace(/(.{4})/g, '$1 ?')}, expired`));
     expect(text).toMatch(/## Last operations\n\n- .*, a signature, done in .*, Robin <robin@example.org>/);

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const SERVERS = new URL('../../../packages/cli/dist/servers/', import.meta.url);
-const FILES = { perl: 'server.pl', python: 'server.py', node: 'server.cjs' };
+const FILES = { perl: 'server.pl', node: 'server.cjs' };
 const [DATA, OPEN, CLOSE, PUBKEY, WINDOW, CALL, RESULT] = [1, 2, 3, 4, 7, 11, 12];
 /** Inputs after which a server has to answer a question, and is looked at. */
 const BATCH = 200;
@@ -293,7 +293,7 @@ function late() {
   return new Promise((resolve) => setTimeout(resolve, ANSWER_MS, 'no end').unref());
 }
 
-const RUNTIMES = ['perl', 'python', 'node', ...(hasNative() ? ['native'] : [])];
+const RUNTIMES = ['perl', 'node', ...(hasNative() ? ['native'] : [])];
 
 export const SERVER_TARGETS = RUNTIMES.map((runtime) => ({
   name: `server-${runtime}`,

@@ -5,6 +5,24 @@ const LONGEST_LINE = 1_001;
 const LF = 0x0a;
 const CHOOSES: ReadonlySet<string> = new Set(['SIGKEY', 'SETKEY']);
 const GRIP = /^[0-9a-f]{40}(?![0-9a-f])/i;
+const KNOWN: ReadonlySet<string> = new Set([
+  ...[
+    'RESET',
+    'BYE',
+    'NOP',
+    'HELP',
+    'OPTION',
+    'GETINFO',
+    'HAVEKEY',
+    'KEYINFO',
+    'READKEY',
+    'SIGKEY',
+    'SETKEY',
+  ],
+  ...['SETKEYDESC', 'SETHASH', 'PKSIGN', 'PKDECRYPT', 'ISTRUSTED', 'SCD', 'GET_PASSPHRASE'],
+]);
+const PLAIN = /^[\t -~\x80-\xff]*$/;
+const BROKEN_ESCAPE = /%(?![0-9a-f]{2})/i;
 
 /** What a model of gpg-agent is told to do. */
 export interface AgentChoices {
@@ -18,7 +36,8 @@ export interface AgentChoices {
 
 /**
  * gpg-agent as far as lines go, written from what the real one does and without the code under test: words end at a
- * blank, a tab or a zero byte and have no case, lines of an inquiry are cut, too long commands end the connection.
+ * blank, a tab or a zero byte and have no case. What the real one must never be given fails: a command that no client
+ * of GnuPG sends, a line that is too long, an escape that is cut off, a second end of an inquiry.
  */
 export class AgentModel {
   readonly #choices: AgentChoices;
@@ -43,7 +62,7 @@ export class AgentModel {
       if (byte === LF) this.#endLine();
       else {
         this.#line.push(byte);
-        if (this.#line.length > LONGEST_LINE) this.#cut();
+        must(this.#line.length <= LONGEST_LINE, 'the agent was given a line that is too long');
       }
     }
   }
@@ -59,30 +78,23 @@ export class AgentModel {
     return this.#said.length > 0;
   }
 
-  #cut(): void {
-    this.#line = [];
-    if (!this.#inInquiry) {
-      this.#isOver = true;
-      return;
-    }
-    this.#inInquiry = false;
-    this.#say('ERR 67109127 Line passed to IPC too long <GPG Agent>\n');
-  }
-
   #endLine(): void {
     const text = String.fromCharCode(...this.#line).replace(/\r$/, '');
     this.#line = [];
     if (text === '' || text.startsWith('#')) return;
     if (this.#inInquiry) {
-      if (/^D /i.test(text)) return;
+      if (/^D /i.test(text)) {
+        must(!BROKEN_ESCAPE.test(text), 'the agent was given an escape that is cut off');
+        return;
+      }
+      must(text === 'END' || text === 'CAN', 'the data of an inquiry has another end');
       this.#inInquiry = false;
-      this.#say(
-        /^END(?:$|[ \0])/i.test(text) ? 'D done\nOK\n' : 'ERR 67109138 Unexpected IPC command <GPG Agent>\n',
-      );
+      this.#say(text === 'END' ? 'D done\nOK\n' : 'ERR 67109141 IPC call has been cancelled <GPG Agent>\n');
       return;
     }
     const [, word = '', argument = ''] = /^([^ \t\0]*)[ \t]*([^\0]*)/s.exec(text) ?? [];
     const command = word.toUpperCase();
+    must(KNOWN.has(command) && PLAIN.test(text), `the agent was given ${JSON.stringify(text)}`);
     const isInTurn = this.#said.length === 0 || this.#choices.mayOverlap(command);
     must(isInTurn, `the agent was given ${command} before its last answer was taken`);
     this.#choices.carriedOut(command, this.#key);

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { SshAgentFilter } from '@gpg-bridge/core/ssh/filter';
+import { chosenKeys } from '@gpg-bridge/core/ssh/identities';
 import { type FuzzTarget, mayFail, must } from '../engine/target.ts';
 
 const uint32 = (value: number) => {
@@ -17,7 +18,18 @@ const BAD = Buffer.concat([field('ssh-ed25519'), field('b'.repeat(32))]);
 const fingerprint = (blob: Buffer) =>
   `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
 const LIST = Buffer.concat([uint32(2), field(GOOD), field('good'), field(BAD), field('bad')]);
-const SIGN = (blob: Buffer) => message(13, Buffer.concat([field(blob), field('data'), uint32(0)]));
+const LOGIN = (blob: Buffer) =>
+  Buffer.concat([
+    field('s'.repeat(20)),
+    Buffer.of(50),
+    ...['u', 'ssh-connection', 'publickey'].map(field),
+    Buffer.of(1),
+    field('ssh-ed25519'),
+    field(blob),
+  ]);
+const SIGN = (blob: Buffer, data = LOGIN(blob)) =>
+  message(13, Buffer.concat([field(blob), field(data), uint32(0)]));
+const SSHSIG = Buffer.concat([Buffer.from('SSHSIG'), ...['git', '', 'sha256', 'd'.repeat(32)].map(field)]);
 const BIND = message(27, Buffer.concat([field('session-bind@openssh.com'), field('x')]));
 
 /** Which keys were chosen, by the input's first byte. */
@@ -44,10 +56,11 @@ class Agent {
     const type = body[0];
     if (type === 11) this.answers.push(choice % 7 === 0 ? message(5) : message(12, LIST));
     else if (type === 13) {
-      const blob = body.subarray(5, 5 + body.readUInt32BE(1));
-      must(blob.length === body.readUInt32BE(1), 'a signature with a key that is cut off');
-      if (this.isNarrowed)
-        must(blob.equals(GOOD) || isCertificate(blob), 'a signature with a key that was not chosen');
+      const keys = this.isNarrowed ? [GOOD] : [GOOD, BAD];
+      must(
+        keys.some((blob) => maySign(blob, body.subarray(1))),
+        'a signature that is not allowed was asked for',
+      );
       this.answers.push(message(14, field('signature')));
     } else if (type === 27) {
       const name = body.toString('latin1', 5, 5 + body.readUInt32BE(1));
@@ -57,9 +70,29 @@ class Agent {
   }
 }
 
-/** A certificate counts by the key in it, which only the filter itself reads here. */
-function isCertificate(blob: Buffer): boolean {
-  return blob.includes('-cert-v01@openssh.com') && blob.includes('g'.repeat(32));
+/** Says by comparing bytes, and without the filter's own readers, whether a request is one for this key. */
+function maySign(blob: Buffer, request: Buffer): boolean {
+  const head = field(blob);
+  if (!request.subarray(0, head.length).equals(head)) return false;
+  const flags = request.subarray(-4).toString('hex');
+  if (!['00000000', '00000002', '00000004'].includes(flags)) return false;
+  const data = request.subarray(head.length + 4, -4);
+  if (!request.subarray(head.length, -4).equals(field(data))) return false;
+  const text = data.toString('latin1');
+  if (text.startsWith('SSHSIG')) return isSshsig(data);
+  return text.includes('ssh-connection') && text.includes('publickey') && data.includes(field(blob));
+}
+
+/** What is behind the namespace is fixed but for the digest. */
+function isSshsig(data: Buffer): boolean {
+  return [
+    ['sha256', 32],
+    ['sha512', 64],
+  ].some(([name, length]) => {
+    const tail = Buffer.concat([field(''), field(String(name)), uint32(Number(length))]);
+    const at = data.length - Number(length) - tail.length;
+    return at > 10 && data.subarray(at, at + tail.length).equals(tail) && data.readUInt32BE(6) === at - 10;
+  });
 }
 
 /** The allowlist between a client and the ssh-agent. */
@@ -67,8 +100,28 @@ export const sshFilter: FuzzTarget = {
   name: 'ssh-filter',
   seeds: [
     Buffer.concat([Buffer.of(0, 5), message(11), Buffer.of(255, 30), BIND]),
-    Buffer.concat([Buffer.of(1, 100), SIGN(GOOD), Buffer.of(255, 100), SIGN(BAD), Buffer.of(255)]),
-    Buffer.concat([Buffer.of(2, 190), SIGN(BAD), message(11), SIGN(GOOD), Buffer.of(255, 255, 255)]),
+    Buffer.concat([
+      Buffer.of(1, SIGN(GOOD).length),
+      SIGN(GOOD),
+      Buffer.of(255, 255, SIGN(BAD).length),
+      SIGN(BAD),
+      Buffer.of(255),
+    ]),
+    Buffer.concat([
+      Buffer.of(2, SIGN(BAD).length),
+      SIGN(BAD),
+      Buffer.of(255, 5),
+      message(11),
+      Buffer.of(255),
+    ]),
+    Buffer.concat([Buffer.of(2, SIGN(GOOD, SSHSIG).length), SIGN(GOOD, SSHSIG), Buffer.of(255, 255, 255)]),
+    Buffer.concat([
+      Buffer.of(0, 5),
+      message(11),
+      Buffer.of(255, SIGN(BAD).length),
+      SIGN(BAD),
+      Buffer.of(255),
+    ]),
     Buffer.concat([
       Buffer.of(0, 40),
       message(17, Buffer.from('x')),
@@ -82,6 +135,9 @@ export const sshFilter: FuzzTarget = {
     message(19),
     SIGN(GOOD),
     SIGN(BAD),
+    LOGIN(GOOD),
+    SSHSIG,
+    SIGN(GOOD, SSHSIG),
     BIND,
     field('x@y'),
     GOOD,
@@ -96,7 +152,7 @@ export const sshFilter: FuzzTarget = {
     let asked = 0;
     let answered = 0;
     const filter = new SshAgentFilter({
-      ...(keys ? { keys } : {}),
+      ...(keys ? { offers: chosenKeys(keys) } : {}),
       now: () => 0,
       onOperation: () => void answered++,
     });

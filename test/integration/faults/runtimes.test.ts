@@ -7,7 +7,7 @@ import { cellsOf, type Phase } from './table.ts';
 /** Where a server that is written anew is most likely to differ; the whole table is tried with Perl. */
 const PHASES: ReadonlySet<Phase> = new Set(['connecting', 'inquiry', 'response']);
 
-describe.each(['python', 'node', 'native'] as const)('over %s', (runtime) => {
+describe.each(['node', 'native'] as const)('over %s', (runtime) => {
   requireRuntime(runtime)('a bridge', () => {
     const stage = new Stage();
     const cells = cellsOf('client', 'server', 'daemon').filter(({ phase }) => PHASES.has(phase));

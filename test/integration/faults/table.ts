@@ -123,11 +123,6 @@ export const SITUATIONS: readonly { name: string; means: string }[] = [
     means: 'Those that fit are served, others wait or get an error. When some leave, the next one is served.',
   },
   {
-    name: 'the engine stands still, and the bridge goes past it',
-    means:
-      'Sessions go on: their bytes do not go through it ([protocol.md](protocol.md#pipes)). The matrix is about bridges whose bytes do.',
-  },
-  {
     name: 'the clock jumps, back and forth',
     means: 'Nothing notices: only the times in the log do.',
   },

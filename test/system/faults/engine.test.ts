@@ -1,6 +1,6 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { signInside, THROUGH_ENGINE, type Up } from '@gpg-bridge/test-support/bridged';
+import { signInside, type Up } from '@gpg-bridge/test-support/bridged';
 import { PROGRAM } from '@gpg-bridge/test-support/cli';
 import type { Container } from '@gpg-bridge/test-support/engine/containers';
 import { DockerEngine } from '@gpg-bridge/test-support/engine/docker';
@@ -31,8 +31,6 @@ class ContainerLine implements Line {
       DOCKER_HOST,
       DOCKER_CONFIG,
       GPG_BRIDGE_STATE_DIR: this.#stateDir,
-      // What goes past the engine does not depend on it.
-      ...THROUGH_ENGINE,
       // The server in the container outlives its engine, and is told nothing.
       ...(fault === 'stopped' ? {} : { GPG_BRIDGE_HEARTBEAT: FREEZING }),
     };

@@ -11,7 +11,7 @@ export const TYPED: readonly string[] = [
 ];
 
 /** The size of its terminal, in characters: wide enough that no line is broken, however long something took. */
-export const SIZE = { columns: 100, rows: 16 };
+export const SIZE = { columns: 114, rows: 17 };
 
 /** The prompt; a line that ends so waits for somebody to type. */
 export const PROMPT = '$ ';

@@ -66,7 +66,7 @@ requireSystem('chromium')(`Two extension hosts in VS Code ${release.vscode}`, ()
       measured: [],
     });
     const client = await TestClient.connect(await story.scene.remoteSocket());
-    client.write('ECHO\n');
+    client.write('PKDECRYPT\n');
     await client.reads('INQUIRE DATA\n');
     client.write(`D ${EVERY_BYTE}\nEND\n`);
     expect(await client.reads('\nOK\n')).toContain(`INQUIRE DATA\nD ${EVERY_BYTE}\nOK\n`);
@@ -131,7 +131,7 @@ function echoing() {
   let kept = '';
   return {
     answer(line: string): string | undefined {
-      if (line === 'ECHO') return 'INQUIRE DATA\n';
+      if (line === 'PKDECRYPT') return 'INQUIRE DATA\n';
       if (line.startsWith('D ')) kept = line;
       else return line === 'END' ? `${kept}\nOK\n` : 'OK\n';
       return undefined;

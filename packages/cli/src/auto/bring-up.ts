@@ -34,6 +34,8 @@ const LASTING: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'TARGET_NO_RUNTIME',
   'SOCKET_HELD_BY_FORWARD',
   'SOCKET_IS_HOST_AGENT',
+  'TIME_OVER',
+  'GRANT_UNREADABLE',
 ]);
 
 /** Gives containers that a rule is for their bridges. */

@@ -56,19 +56,113 @@ describe('rules', () => {
     expect(readRules()).toHaveLength(20);
   });
 
-  it.each(['{', '{"rules": 5}', '{"rules": [{"selector": {"kind": "name"}}]}'])(
-    'in a file that says %s are an error, and the file stays',
-    async (text) => {
-      await addRule(nameSelector('dev-*'), { options: {}, trust: false });
-      const path = join(directory, 'auto-rules.json');
-      await writeFile(path, text);
-      expect(readRules).toThrow(expect.objectContaining({ code: 'RULES_UNREADABLE' }));
-      await expect(addRule(nameSelector('x'), { options: {}, trust: false })).rejects.toMatchObject({
-        code: 'RULES_UNREADABLE',
-      });
-      expect(await readFile(path, 'utf8')).toBe(text);
-    },
-  );
+  it.each([
+    '{',
+    '[]',
+    '{"rules": 5}',
+    '{"rulse": []}',
+    '{"rules": [], "more": 1}',
+    '{"rules": [null]}',
+    '{"rules": [{"selector": {"kind": "name"}}]}',
+  ])('in a file that says %s are an error, and the file stays', async (text) => {
+    await addRule(nameSelector('dev-*'), { options: {}, trust: false });
+    const path = join(directory, 'auto-rules.json');
+    await writeFile(path, text);
+    expect(readRules).toThrow(expect.objectContaining({ code: 'RULES_UNREADABLE' }));
+    await expect(addRule(nameSelector('x'), { options: {}, trust: false })).rejects.toMatchObject({
+      code: 'RULES_UNREADABLE',
+    });
+    expect(await readFile(path, 'utf8')).toBe(text);
+  });
+
+  /** A rule as `auto add` writes it. */
+  const RULE = {
+    selector: { kind: 'name', pattern: 'dev-*' },
+    options: { confirm: true },
+    trust: false,
+    added: '2026-01-01T00:00:00.000Z',
+    approved: { images: [], directories: [] },
+  };
+
+  it.each([
+    [{ options: { confrim: true } }, ['options.confrim', 'Did you mean "confirm"?']],
+    [{ options: { confirm: 'yes' } }, ['options.confirm', 'true or false']],
+    [{ options: { Confirm: true } }, ['options.Confirm', 'Did you mean "confirm"?']],
+    [{ options: { gpgKey: ['A'] } }, ['options.gpgKey', 'Did you mean "gpgKeys"?']],
+    [{ options: { gpgKeys: 'A' } }, ['options.gpgKeys']],
+    [{ options: { gpgKeys: [''] } }, ['options.gpgKeys']],
+    [{ options: { keys: 5 } }, ['options.keys']],
+    [{ options: { home: 'relative' } }, ['options.home']],
+    [{ options: { idle: 'soon' } }, ['options.idle']],
+    [{ options: { runtime: 'pearl' } }, ['options.runtime']],
+    [{ options: { exec: 'ssh box' } }, ['options.exec']],
+    [{ options: { until: '2026-01-01T00:00:00.000Z' } }, ['options.until']],
+    [{ options: { gpg: false, ssh: false } }, ['options']],
+    [{ options: JSON.parse('{"__proto__": {"confirm": true}}') }, ['options.__proto__']],
+    [{ options: [] }, ['options']],
+    [{ options: undefined }, ['options']],
+    [{ optoins: {} }, ['optoins', 'Did you mean "options"?']],
+    [{ trust: 'no' }, ['trust']],
+    [{ added: 'yesterday' }, ['added']],
+    [{ approved: { images: [], directories: [], image: [] } }, ['approved.image']],
+    [{ approved: { images: [5], directories: [] } }, ['approved.images']],
+    [{ selector: { kind: 'nmae', pattern: 'dev-*' } }, ['selector.kind', 'Did you mean "name"?']],
+    [{ selector: { kind: 'name', pattern: 'dev-*', engin: 'docker' } }, ['selector.engin']],
+    [{ selector: { kind: 'name', pattern: 'dev-*', engine: 'dokcer' } }, ['selector.engine']],
+    [{ selector: { kind: 'name', pattern: 'a b' } }, ['selector.pattern']],
+    [{ selector: { kind: 'label', key: 'a' } }, ['selector.value']],
+  ])('with %j are an error that names the file, the rule and the field', async (change, said) => {
+    await addRule(nameSelector('other'), { options: {}, trust: false });
+    const path = join(directory, 'auto-rules.json');
+    await writeFile(path, JSON.stringify({ rules: [RULE, { ...RULE, ...change }] }));
+    let error: unknown;
+    try {
+      readRules();
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error).toMatchObject({ code: 'RULES_UNREADABLE' });
+    const { message } = error as Error;
+    for (const part of [path, 'rule 2', ...said]) expect(message).toContain(part);
+  });
+
+  it('with every option that `auto add` takes are read again as they were written', async () => {
+    const options = {
+      gpg: true,
+      ssh: true,
+      user: 'dev',
+      home: '/home/dev',
+      keys: ['A', 'B'],
+      sshKeys: ['SHA256:x'],
+      sshFromGpg: false,
+      gpgKeys: [],
+      decrypt: false,
+      allowPassphrase: false,
+      confirm: true,
+      notify: true,
+      for: '2h',
+      idle: 'none',
+      gpgSocket: 'default',
+      gnupgHome: '/keys',
+      sshAuthSock: '/run/agent',
+      runtime: 'perl' as const,
+      ahead: false,
+      git: true,
+      takeover: true,
+      restart: true,
+    };
+    await addRule(nameSelector('podman:dev-*'), { options, trust: true });
+    expect(readRules()).toMatchObject([{ options, trust: true }]);
+  });
+
+  it('that could not be read again are not written', async () => {
+    await addRule(nameSelector('dev-*'), { options: { confirm: true }, trust: false });
+    const options = { confirm: true, confrim: true };
+    await expect(addRule(nameSelector('dev-*'), { options, trust: false })).rejects.toMatchObject({
+      code: 'RULES_UNREADABLE',
+    });
+    expect(readRules()).toMatchObject([{ options: { confirm: true } }]);
+  });
 
   it('are not believed where others may write', async () => {
     await addRule(nameSelector('dev-*'), { options: {}, trust: false });

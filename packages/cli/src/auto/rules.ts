@@ -1,19 +1,9 @@
-import type { BridgeOptions } from '../bridge-options.ts';
+import { checkOptions, mergedOptions } from '../bridge-options.ts';
+import { parseRules, type Rule, WrongRule } from './rule-format.ts';
 import { type Selector, selectorName } from './selector.ts';
 import { readState, unreadable, whileLocked, writeState } from './state-file.ts';
 
-/** Containers that get a bridge by themselves, and what that is. */
-export interface Rule {
-  selector: Selector;
-  /** What `up` would be given. */
-  options: BridgeOptions;
-  /** Bridges whatever matches, without a question about where it comes from. */
-  trust: boolean;
-  /** ISO time at which it was added. */
-  added: string;
-  /** What a person has said yes to: IDs of images, and directories of projects. */
-  approved: { images: string[]; directories: string[] };
-}
+export type { Rule } from './rule-format.ts';
 
 const FILE = 'auto-rules.json';
 /** Of each kind; the oldest are asked about again. Images are built anew all the time. */
@@ -26,10 +16,22 @@ export function ruleName({ selector }: Rule): string {
 
 /** Every rule, in the order in which they were added. */
 export function readRules(): Rule[] {
-  const { rules = [] } = (readState(FILE) ?? {}) as { rules?: unknown };
-  if (!Array.isArray(rules) || !rules.every(isRule))
-    throw unreadable(FILE, 'it has something that is no rule');
-  return rules;
+  return checked(readState(FILE) ?? { rules: [] });
+}
+
+/** Every change is checked like a file that a person wrote: what can't be read again is not written. */
+function writeRules(rules: readonly Rule[]): void {
+  // As JSON has it: a field without a value is no field.
+  checked(JSON.parse(JSON.stringify({ rules })));
+  writeState(FILE, { rules });
+}
+
+function checked(value: unknown): Rule[] {
+  try {
+    return parseRules(value);
+  } catch (error) {
+    throw error instanceof WrongRule ? unreadable(FILE, error.message, error.meant) : error;
+  }
 }
 
 /** Adds a rule, or changes the one with these words; what was approved for that stays. True if it is new. */
@@ -44,8 +46,11 @@ export function addRule(
       approved: { images: [], directories: [] },
       added: new Date().toISOString(),
     };
-    const rule: Rule = { selector, options, trust, added, approved };
-    writeState(FILE, { rules: before < 0 ? [...rules, rule] : rules.with(before, rule) });
+    // Like `up`: what was said before holds until it is changed by name.
+    const merged = mergedOptions(rules[before]?.options ?? {}, options);
+    checkOptions(merged);
+    const rule: Rule = { selector, options: merged, trust, added, approved };
+    writeRules(before < 0 ? [...rules, rule] : rules.with(before, rule));
     return before < 0;
   });
 }
@@ -55,7 +60,7 @@ export function removeRule(name: string): Promise<boolean> {
   return whileLocked(() => {
     const rules = readRules();
     const left = rules.filter((rule) => ruleName(rule) !== name);
-    if (left.length < rules.length) writeState(FILE, { rules: left });
+    if (left.length < rules.length) writeRules(left);
     return left.length < rules.length;
   });
 }
@@ -85,42 +90,10 @@ export function approve(approvals: readonly Approval[]): Promise<void> {
       };
       return { ...rule, approved };
     });
-    writeState(FILE, { rules });
+    writeRules(rules);
   });
 }
 
 function withNew(known: readonly string[], added: readonly string[]): string[] {
   return [...new Set([...known, ...added])].slice(-MAX_APPROVED);
-}
-
-function isRule(value: unknown): value is Rule {
-  const { selector, options, trust, added, approved } = (value ?? {}) as Partial<Record<keyof Rule, unknown>>;
-  const { images, directories } = (approved ?? {}) as Partial<Record<string, unknown>>;
-  return (
-    isSelector(selector) &&
-    typeof options === 'object' &&
-    options !== null &&
-    typeof trust === 'boolean' &&
-    typeof added === 'string' &&
-    isTextList(images) &&
-    isTextList(directories)
-  );
-}
-
-/** The fields that each kind of selector has. */
-const SELECTOR_FIELDS: Readonly<Record<Selector['kind'], readonly string[]>> = {
-  name: ['pattern'],
-  compose: ['project'],
-  label: ['key', 'value'],
-};
-
-function isSelector(value: unknown): value is Selector {
-  const fields = (value ?? {}) as Partial<Record<string, unknown>>;
-  const kind = String(fields.kind);
-  if (!Object.hasOwn(SELECTOR_FIELDS, kind)) return false;
-  return SELECTOR_FIELDS[kind as Selector['kind']].every((field) => typeof fields[field] === 'string');
-}
-
-function isTextList(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((each) => typeof each === 'string');
 }

@@ -74,7 +74,11 @@ export async function runRules({ signal, log, verbose }: RunnerOptions): Promise
       rules = readRules();
       log(ruleCount(rules), 'info');
     } catch (error) {
-      log(`the rules stay as they were: ${toBridgeError(error, "can't read the rules").message}`, 'error');
+      // Neither the broken rules nor the ones from before: a person may just have made those stricter.
+      rules = [];
+      const { message } = toBridgeError(error, "can't read the rules");
+      log(`no new bridge is started until the rules can be read: ${message}`, 'error');
+      desktop.show('The rules of gpg-bridge auto are not valid: see gpg-bridge auto list');
     }
   };
   let watcher: FSWatcher | undefined;

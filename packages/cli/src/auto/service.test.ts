@@ -69,6 +69,7 @@ describe('the program of the service', () => {
       PATH: '/usr/bin',
       GNUPGHOME: 'keys',
       DOCKER_HOST: 'unix:///x',
+      DOCKER_TLS: '1',
       SSH_AUTH_SOCK: '/run/user/1/agent',
       SECRET: 'no',
     };
@@ -78,6 +79,7 @@ describe('the program of the service', () => {
       PATH: '/usr/bin',
       GNUPGHOME: join(process.cwd(), 'keys'),
       DOCKER_HOST: 'unix:///x',
+      DOCKER_TLS: '1',
       SSH_AUTH_SOCK: '/run/user/1/agent',
     });
     const passing = { ...env, SSH_AUTH_SOCK: '/tmp/ssh-XXXX/agent.1' };

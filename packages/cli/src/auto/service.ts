@@ -1,8 +1,9 @@
 import { mkdirSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir, userInfo } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { describeFailure, runProgram } from '@gpg-bridge/core/process/run-program';
+import { serviceEnvironment } from '../environment.ts';
 import {
   LAUNCHD_LABEL,
   launchdPlist,
@@ -42,32 +43,6 @@ export interface ServiceSurroundings {
 }
 
 const COMMAND_TIMEOUT_MS = 60_000;
-
-/** What `auto run` needs of a person's environment to find the same engines, agents and files. */
-const KEPT_VARIABLES = [
-  'PATH',
-  'GNUPGHOME',
-  'GPG_BRIDGE_STATE_DIR',
-  'XDG_STATE_HOME',
-  'DOCKER_HOST',
-  'DOCKER_CONTEXT',
-  'DOCKER_CONFIG',
-  'DOCKER_TLS_VERIFY',
-  'DOCKER_CERT_PATH',
-  'CONTAINER_HOST',
-  'CONTAINER_CONNECTION',
-  'CONTAINERS_CONF',
-  'CONTAINERS_STORAGE_CONF',
-  'SSH_AUTH_SOCK',
-] as const;
-/** Of those, what may be relative to the person's working directory. */
-const PATHS: ReadonlySet<string> = new Set([
-  'GNUPGHOME',
-  'GPG_BRIDGE_STATE_DIR',
-  'XDG_STATE_HOME',
-  'DOCKER_CONFIG',
-  'DOCKER_CERT_PATH',
-]);
 
 /** This machine and its user. */
 export function ownSurroundings(): ServiceSurroundings {
@@ -136,15 +111,16 @@ export function serviceProgram(
   { env, platform }: Pick<ServiceSurroundings, 'env' | 'platform'>,
   program = process.argv[1] ?? '',
 ): ServiceProgram {
-  const kept = KEPT_VARIABLES.flatMap((name) => {
-    const value = env[name];
-    if (!value || (name === 'SSH_AUTH_SOCK' && isPassing(value))) return [];
-    if (name === 'PATH' && platform === 'win32') return []; // a task has the one of its user
-    return [[name, PATHS.has(name) ? resolve(value) : value]];
-  });
+  const { PATH, SSH_AUTH_SOCK, ...rest } = serviceEnvironment(env);
+  const kept = {
+    // A task of Windows has the one of its user.
+    ...(PATH && platform !== 'win32' ? { PATH } : {}),
+    ...(SSH_AUTH_SOCK && !isPassing(SSH_AUTH_SOCK) ? { SSH_AUTH_SOCK } : {}),
+    ...rest,
+  };
   return {
     command: [process.execPath, realpathSync(program), 'auto', 'run'],
-    env: Object.fromEntries(kept),
+    env: kept,
   };
 }
 

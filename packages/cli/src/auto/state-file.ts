@@ -2,7 +2,7 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { readPlainFile } from '@gpg-bridge/core/fs/plain-file';
-import { claim, untilReleased } from '../daemon/claim.ts';
+import { whileClaimed } from '../daemon/claim.ts';
 import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import { checkStateDirectory, recordDirectory, unusableState } from '../daemon/state-dir.ts';
 
@@ -42,30 +42,18 @@ export function writeState(name: StateFileName, value: unknown): void {
 }
 
 /** Runs what changes a file while no other process does. */
-export async function whileLocked<T>(change: () => T): Promise<T> {
+export function whileLocked<T>(change: () => T): Promise<T> {
   const directory = recordDirectory();
   ensureStateDirectory(directory);
-  const path = join(directory, 'auto-rules.lock');
-  for (;;) {
-    const held = await claim(path);
-    if (!held) {
-      await untilReleased(path);
-      continue;
-    }
-    try {
-      return change();
-    } finally {
-      held.release();
-    }
-  }
+  return whileClaimed(join(directory, 'auto-rules.lock'), change);
 }
 
-/** The error for a file that does not say what it should. */
-export function unreadable(name: StateFileName, why: string): BridgeError {
+/** The error for a file that does not say what it should; `meant` asks about a likely mistake. */
+export function unreadable(name: StateFileName, why: string, meant?: string): BridgeError {
   const path = join(recordDirectory(), name);
   return new BridgeError('RULES_UNREADABLE', {
-    what: `${path} can't be understood`,
+    what: `${path} is not valid`,
     why,
-    fix: 'Mend it, or remove it and add the rules again.',
+    fix: `${meant ? `${meant} ` : ''}Correct the file, or remove it and add the rules again.`,
   });
 }

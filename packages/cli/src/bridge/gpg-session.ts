@@ -95,7 +95,8 @@ function join(
     },
     toClient: (bytes) => {
       trace?.count('toTarget', bytes.length);
-      return out?.toStream(bytes);
+      out?.toStream(bytes);
+      if (gate.awaitsClient) journal.clientAwaited();
     },
     // One that owes nothing would only close, too: that is not waited for.
     endAgent: (isAnswered) => void (isAnswered ? socket.destroy() : out?.endSocket()),

@@ -2,11 +2,14 @@ import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { listGpgKeys, resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
+import type { KeyUsages } from '@gpg-bridge/core/host/key-usages';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
-import { fingerprint as sshFingerprint } from '@gpg-bridge/core/ssh/key-blob';
+import { allOf, chosenKeys, type KeyChoice } from '@gpg-bridge/core/ssh/identities';
+import { signsWithoutDigest, fingerprint as sshFingerprint } from '@gpg-bridge/core/ssh/key-blob';
+import { printable } from '@gpg-bridge/core/text/escape';
 import { type BridgeOptions, givenGpgSocket, isGpgImplied, isSshImplied } from '../bridge-options.ts';
 import type { KeyOwner } from './journal.ts';
 
@@ -14,8 +17,8 @@ import type { KeyOwner } from './journal.ts';
 export interface HostAgents {
   gpg?: HostGpgAgent;
   ssh?: HostSshAgent;
-  /** The only SSH keys that are offered; absent: all of them. */
-  sshKeys?: readonly string[];
+  /** Which SSH keys are offered; absent: all of them. */
+  sshOffers?: KeyChoice;
 }
 
 /** How many private keys a bridge offers; null where there are none to count. */
@@ -39,8 +42,12 @@ export interface FoundAgents {
   agents: HostAgents;
   /** The only GPG keys that can be used, by their keygrips; absent: all of them. */
   gpgKeygrips?: ReadonlySet<string>;
+  /** The only SSH keys that are offered, by their fingerprints; absent: all of them. */
+  sshFingerprints?: ReadonlySet<string>;
   keys: KnownKeys;
   warnings: string[];
+  /** Keys that the grant seems to allow and that are left out, with the reason; among the warnings, too. */
+  leftOut: string[];
   /** Those that were wanted and not found. */
   missing: SocketType[];
 }
@@ -76,9 +83,11 @@ export async function findHostAgents(
   options: BridgeOptions,
   log: LogCallback,
   kept: readonly SocketType[] = [],
+  usages?: Pick<KeyUsages, 'refresh' | 'alsoSigns'>,
 ): Promise<FoundAgents> {
   const agents: HostAgents = {};
   const warnings: string[] = [];
+  const leftOut: string[] = [];
   const missing: SocketType[] = [];
   const gpg = new HostGpgAgent({ log, socketPath: givenGpgSocket(options) });
   const ssh = new HostSshAgent({ log, fromGpg: options.sshFromGpg ?? false });
@@ -100,23 +109,55 @@ export async function findHostAgents(
     const keys = bound === 1 ? '1 SSH key is' : `${bound} SSH keys are`;
     warnings.push(`${keys} bound to destinations (ssh-add -h) and not offered over a bridge`);
   }
-  if (agents.ssh && options.sshKeys?.length) {
-    agents.sshKeys = await resolveSshKeys(agents.ssh, options.sshKeys);
-  }
+  const sshNames =
+    agents.ssh && options.sshKeys?.length ? await resolveSshKeys(agents.ssh, options.sshKeys) : undefined;
   const gpgKeys = agents.gpg && options.gpgKeys?.length ? await resolveGpgKeys(options.gpgKeys) : undefined;
+  // The same private keys: what --gpg-key leaves out must not be used by way of SSH.
+  const sshPrints = gpgKeys && (await agents.ssh?.fingerprintsOf(gpgKeys.keygrips));
+  const isNamed = sshNames && chosenKeys(sshNames);
+  const isGranted = sshPrints && chosenKeys([...sshPrints]);
+  // A digest that is signed over SSH can be that of an OpenPGP document: without GPG such a key would still make one.
+  const onlyLogsIn: KeyChoice | undefined =
+    options.gpg === false && agents.ssh && usages
+      ? ({ blob }) => signsWithoutDigest(blob) || !usages.alsoSigns(sshFingerprint(blob))
+      : undefined;
+  if (onlyLogsIn) await usages?.refresh();
+  if (isNamed || isGranted || onlyLogsIn) agents.sshOffers = allOf(isNamed, isGranted, onlyLogsIn);
+  const sshOffered = sshFound?.offered.filter(agents.sshOffers ?? (() => true));
+  const ungranted = isGranted ? (sshFound?.offered ?? []).filter((key) => !isGranted(key)).length : 0;
+  if (ungranted > 0) {
+    const keys = ungranted === 1 ? '1 SSH key' : `${ungranted} SSH keys`;
+    leftOut.push(`--gpg-key leaves out ${keys} of gpg-agent, which is also your ssh-agent`);
+  }
+  for (const { comment } of onlyLogsIn ? (sshFound?.offered ?? []).filter((key) => !onlyLogsIn(key)) : []) {
+    const name = printable(comment, 80);
+    leftOut.push(
+      `the SSH key ${name} can't log in here: it also makes OpenPGP signatures, which --no-gpg excludes`,
+    );
+  }
   const offers = {
     gpg: gpgKeys?.count ?? gpgFound?.length ?? null,
-    ssh: agents.sshKeys?.length ?? sshFound?.offered.length ?? null,
+    ssh: sshOffered?.length ?? null,
     ...(gpgFound ? { canSign: gpgFound.some(({ canSign }) => canSign) } : {}),
   };
   const gpgKeygrips = gpgKeys?.keygrips;
+  const sshFingerprints =
+    agents.sshOffers && new Set((sshOffered ?? []).map(({ blob }) => sshFingerprint(blob)));
   const sshOwners = (sshFound?.offered ?? []).map(({ blob, comment }): [string, KeyOwner] => [
     sshFingerprint(blob),
     { name: comment.toString() },
   ]);
   const keys = { offers, owners: new Map([...gpgOwners(gpgFound ?? []), ...sshOwners]) };
   if (agents.gpg || agents.ssh)
-    return { agents, warnings, missing, keys, ...(gpgKeygrips ? { gpgKeygrips } : {}) };
+    return {
+      agents,
+      warnings: [...warnings, ...leftOut],
+      leftOut,
+      missing,
+      keys,
+      ...(gpgKeygrips ? { gpgKeygrips } : {}),
+      ...(sshFingerprints ? { sshFingerprints } : {}),
+    };
   throw new BridgeError('NO_HOST_AGENT', {
     what: 'there is nothing to bridge',
     why: warnings.join('; ') || 'both agents were left out',

@@ -116,3 +116,52 @@ describe('Journal', () => {
     expect(book.waiting(now)).toEqual({ command: 'sign', sinceSeconds: 3 });
   });
 });
+
+describe('a client that owes the data of an inquiry', () => {
+  const decrypting = (awaitsClient: boolean): JournaledSession => ({
+    pending: { command: 'PKDECRYPT', startedAt: 1 },
+    awaitsClient,
+  });
+
+  it('waits for no person, uses no key and is not waited for', async () => {
+    const { book } = journal();
+    const session = decrypting(true);
+    book.begin(session);
+    expect(book.waiting(60_000)).toBeUndefined();
+    expect(book.lastUse(60_000)).toBe(0);
+    await book.untilIdle();
+    book.end(session);
+    book.begin(decrypting(false));
+    expect(book.waiting(60_000)).toMatchObject({ command: 'PKDECRYPT' });
+    expect(book.lastUse(60_000)).toBe(60_000);
+  });
+
+  it('ends a wait for it when it comes to owe them', async () => {
+    const { book } = journal();
+    let owes = false;
+    book.begin({
+      pending: { command: 'PKDECRYPT', startedAt: 1 },
+      get awaitsClient() {
+        return owes;
+      },
+    });
+    const idle = book.untilIdle();
+    owes = true;
+    book.clientAwaited();
+    await idle;
+  });
+
+  it('has others behind it that are not waited for either', async () => {
+    let isHeld = true;
+    const book = new Journal(
+      () => {},
+      () => undefined,
+      () => isHeld,
+    );
+    book.begin({ pending: { command: 'PKSIGN', startedAt: 1 } });
+    await book.untilIdle();
+    expect(book.waiting(60_000)).toBeUndefined();
+    isHeld = false;
+    expect(book.waiting(60_000)).toMatchObject({ command: 'PKSIGN' });
+  });
+});

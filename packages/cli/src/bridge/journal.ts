@@ -25,6 +25,8 @@ export interface JournalEntry {
   outcome: string;
   /** The agent's error, in libgpg-error's words. */
   error?: string;
+  /** Why the bridge refused it, or what its key can do apart from what the operation is called. */
+  note?: string;
   durationMs: number;
   /** Whether it took so long that a person was asked for a PIN, a passphrase or a touch. */
   person: boolean;
@@ -34,7 +36,12 @@ export interface JournalEntry {
 export type KeyOwner = Pick<JournalEntry, 'fingerprint'> & { name: string };
 
 /** An operation of gpg-agent's or ssh-agent's that has ended. */
-type FinishedOperation = Omit<Operation, 'outcome'> & { outcome: string; purpose?: 'signature' };
+type FinishedOperation = Omit<Operation, 'outcome'> & {
+  outcome: string;
+  purpose?: 'signature';
+  /** The comment of an SSH key, as the agent lists it. */
+  name?: string;
+};
 
 /** An operation that a person has to answer. */
 export interface WaitingOperation {
@@ -52,6 +59,8 @@ export interface JournaledSession {
   readonly pending: PendingOperation | undefined;
   /** Whether that client has sent its last byte; none that waits for a key does, unless it has gone. */
   readonly clientHasEnded?: boolean;
+  /** Whether that client owes the data of an inquiry: nobody is at it then. */
+  readonly awaitsClient?: boolean;
 }
 
 /** Commands that use no key; gpg sends a dozen of them with every signature, ssh the last two. */
@@ -82,14 +91,18 @@ export class Journal {
   readonly #sessions = new Set<JournaledSession>();
   readonly #record: (entry: JournalEntry) => void;
   readonly #ownerOf: (key: string) => KeyOwner | undefined;
+  readonly #isHeldByClients: () => boolean;
   #idle: (() => void)[] = [];
 
+  /** `isHeldByClients`: those that wait for their turn wait for clients that owe data, and for nobody else. */
   constructor(
     record: (entry: JournalEntry) => void,
     ownerOf: (key: string) => KeyOwner | undefined = () => undefined,
+    isHeldByClients: () => boolean = () => false,
   ) {
     this.#record = record;
     this.#ownerOf = ownerOf;
+    this.#isHeldByClients = isHeldByClients;
   }
 
   /** A session begins. */
@@ -108,6 +121,11 @@ export class Journal {
     this.#tellIdle();
   }
 
+  /** A client owes the data of an inquiry. */
+  clientAwaited(): void {
+    this.#tellIdle();
+  }
+
   /** Resolves when no private key is in use for a client that is still there. */
   untilIdle(): Promise<void> {
     return new Promise((resolve) => {
@@ -122,14 +140,14 @@ export class Journal {
   }
 
   #isInUse(): boolean {
-    for (const { pending } of this.#sessions) if (pending && mayAskPerson(pending)) return true;
+    if (this.#isHeldByClients()) return false;
+    for (const session of this.#sessions) if (isAtIt(session)) return true;
     return false;
   }
 
   #isAwaited(): boolean {
-    for (const { pending, clientHasEnded } of this.#sessions) {
-      if (pending && mayAskPerson(pending) && !clientHasEnded) return true;
-    }
+    if (this.#isHeldByClients()) return false;
+    for (const session of this.#sessions) if (isAtIt(session) && !session.clientHasEnded) return true;
     return false;
   }
 
@@ -141,7 +159,7 @@ export class Journal {
   /** Records an operation, unless its command uses no key. */
   operation(session: number, operation: FinishedOperation): void {
     if (SMALL_TALK.has(operation.command)) return;
-    const { command, purpose, outcome, errorCode, startedAt, durationMs } = operation;
+    const { command, purpose, outcome, errorCode, note, startedAt, durationMs } = operation;
     if (outcome !== 'refused' && mayAskPerson(operation)) this.#usedAt = startedAt + durationMs;
     const kind = errorCode === undefined || outcome !== 'error' ? undefined : failureKind(errorCode);
     this.lastOperation = {
@@ -152,6 +170,7 @@ export class Journal {
       ...this.#key(operation),
       outcome: kind ?? outcome,
       ...(errorCode === undefined ? {} : { error: describeError(errorCode) }),
+      ...(note === undefined ? {} : { note }),
       durationMs: Math.round(durationMs),
       person: mayAskPerson(operation) && durationMs >= PERSON_WAITS_AFTER_MS,
     };
@@ -161,10 +180,11 @@ export class Journal {
 
   /** The operation that has been waiting for a person the longest, if any does. */
   waiting(now = Date.now()): WaitingOperation | undefined {
+    if (this.#isHeldByClients()) return undefined;
     let longest: PendingOperation | undefined;
     for (const session of this.#sessions) {
       const { pending } = session;
-      if (!pending || !mayAskPerson(pending) || now - pending.startedAt < PERSON_WAITS_AFTER_MS) continue;
+      if (!pending || !isAtIt(session) || now - pending.startedAt < PERSON_WAITS_AFTER_MS) continue;
       if (!longest || pending.startedAt < longest.startedAt) longest = pending;
     }
     if (!longest) return undefined;
@@ -173,9 +193,15 @@ export class Journal {
   }
 
   /** A key, and whose it is. */
-  #key({ key }: { key?: string }): Partial<KeyOwner> & { key?: string } {
-    return key === undefined ? {} : { key, ...this.#ownerOf(key) };
+  #key({ key, name }: { key?: string; name?: string }): Partial<KeyOwner> & { key?: string } {
+    if (key === undefined) return {};
+    return { key, ...this.#ownerOf(key), ...(name === undefined ? {} : { name }) };
   }
+}
+
+/** Whether a key is in use for a session, or is going to be, and its client owes nothing. */
+function isAtIt({ pending, awaitsClient }: JournaledSession): boolean {
+  return pending !== undefined && mayAskPerson(pending) && !awaitsClient;
 }
 
 /** Whether a person may be asked about it: for a use of a key of gpg-agent's, or a signature of ssh-agent's. */

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { printable } from '@gpg-bridge/core/text/escape';
+import { PacedLines } from '../engine/paced-lines.ts';
 
 /** Lines that are kept: ssh gives its reason in the last but one, or before that. */
 const LAST_LINES = 3;
@@ -8,10 +9,10 @@ const MAX_LINE = 500;
 
 /**
  * Reads a stream of text line by line, each made fit for a log, and returns how to ask for the last few of those that
- * `onLine` returned true for. The stream has to be read whatever it says, since it shares a connection with the frames.
+ * `onLine` returned true for. The stream has to be read whatever it says, since it shares a connection with the frames;
+ * of a flood only some is told.
  */
 export function readLines(stream: Readable, onLine: (line: string) => boolean): () => string {
-  let partial = '';
   const last: string[] = [];
   const tell = (line: string) => {
     if (!line.trim()) return;
@@ -19,12 +20,14 @@ export function readLines(stream: Readable, onLine: (line: string) => boolean): 
     if (onLine(text)) last.push(text);
     if (last.length > LAST_LINES) last.shift();
   };
+  const lines = new PacedLines(MAX_LINE, tell);
   stream.on('data', (chunk: Buffer) => {
-    const lines = (partial + chunk.toString('latin1')).split('\n');
-    partial = (lines.pop() ?? '').slice(0, MAX_LINE);
-    for (const line of lines) tell(line);
+    const waitMs = lines.push(chunk);
+    if (waitMs === 0) return;
+    stream.pause();
+    setTimeout(() => stream.resume(), waitMs);
   });
-  stream.on('end', () => tell(partial));
+  stream.on('end', () => lines.end());
   stream.on('error', () => {}); // the command's end is told elsewhere
   return () => last.join('; ');
 }

@@ -23,7 +23,7 @@ export interface ServedAgents {
 /** Joins every client of a target's sockets with the host's agent for it. */
 export function serveAgents(
   muxer: HostMuxer,
-  { gpg, ssh, sshKeys }: HostAgents,
+  { gpg, ssh, sshOffers }: HostAgents,
   parts: Pick<BridgeParts, 'use' | 'journal' | 'log' | 'traceLog' | 'ahead'>,
 ): ServedAgents {
   const { use, journal, log, traceLog } = parts;
@@ -44,7 +44,7 @@ export function serveAgents(
     agent: ssh,
     binds,
     connections: new ConnectionLimit(),
-    keys: sshKeys,
+    offers: sshOffers,
   };
   muxer.on('stream', (stream, socketType) => {
     if (socketType === 'gpg-agent' && gpgService) serveGpgStream(stream, gpgService);

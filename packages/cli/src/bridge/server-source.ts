@@ -6,7 +6,6 @@ import type { Architecture, Runtime } from '@gpg-bridge/socket-server';
 const FILES: Readonly<Record<Exclude<Runtime, 'native'>, string>> = {
   node: 'server.cjs',
   perl: 'server.pl',
-  python: 'server.py',
 };
 
 /** The text of the socket server for a runtime. */

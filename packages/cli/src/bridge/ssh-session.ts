@@ -15,6 +15,7 @@ import {
   SshAgentFilter,
   type SshOperation,
 } from '@gpg-bridge/core/ssh/filter';
+import { allOf, chosenKeys, type KeyChoice } from '@gpg-bridge/core/ssh/identities';
 import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
 
@@ -26,8 +27,8 @@ export interface SshService {
   connections: ConnectionLimit;
   /** What the target answers ahead; absent: nothing. */
   binds?: BindAnswers | undefined;
-  /** The only keys that are offered; all if not given. */
-  keys: readonly string[] | undefined;
+  /** Which keys are offered; all if not given. */
+  offers: KeyChoice | undefined;
   use: TargetUse;
   journal: Journal;
   log: LogCallback;
@@ -68,8 +69,10 @@ async function connect(
       service.traceLog &&
       new SessionTrace(`session ${stream.id}`, 'opened by a client of ssh-agent', service.traceLog);
     let outlets: Outlets | undefined;
+    const { sshKeys } = service.use;
+    const offers = sshKeys ? allOf(service.offers, chosenKeys(sshKeys)) : service.offers;
     const filter = new SshAgentFilter({
-      ...(service.keys ? { keys: service.keys } : {}),
+      offers,
       onOperation(operation) {
         trace?.answered(operation);
         journal.operation(stream.id, operation);
@@ -130,11 +133,11 @@ async function connect(
 
 /** A signature that is recorded, paced and confirmed; ssh is told no reason, so the log is. */
 function signAttempt(
-  { command, key, startedAt: time }: PendingSshOperation,
+  { command, purpose, key, name, startedAt: time }: PendingSshOperation,
   session: number,
   { use, log }: SshService,
 ): SignAttempt {
-  const attempt = new KeyUseAttempt(use, { time, session, command, key });
+  const attempt = new KeyUseAttempt(use, { time, session, command, purpose, key, name });
   const passes = (refusal: BridgeError | undefined): boolean => {
     if (refusal) log(refusal.message, 'warn');
     return refusal === undefined;

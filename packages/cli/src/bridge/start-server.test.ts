@@ -32,8 +32,7 @@ it('sends the server as soon as the launcher has said what runs it', async () =>
   const started = await startServer(target, { exec, heartbeat, log: () => {} });
   expect(started).toMatchObject({ exec, runtime: 'perl' });
   expect(killed()).toBe(false);
-  const settings =
-    'protocol=4\nmax-streams=4096\ntrace=0\npipes=0\ntick-ms=200\nmax-unanswered=3\nidle-ticks=9\n';
+  const settings = 'protocol=4\nmax-streams=4096\ntrace=0\ntick-ms=200\nmax-unanswered=3\nidle-ticks=9\n';
   expect(read()).toBe(`${SOURCE.length} ${settings.length}\n${SOURCE}${settings}`);
 });
 

@@ -14,12 +14,10 @@ import type { Target } from '../targets/target.ts';
 import { frameWords } from './frame-words.ts';
 import { readLines } from './log-lines.ts';
 import { readOpening } from './read-opening.ts';
-import { askForPipes, joinByPipes } from './server-pipes.ts';
 import { serverProgram, serverSource } from './server-source.ts';
 
 /** A socket server that runs in a target and is about to speak frames. */
 export interface StartedServer {
-  /** What carries its frames; not always the streams of the launcher. */
   exec: ExecStream;
   runtime: Runtime;
   /** The last lines it printed on its standard error. */
@@ -76,18 +74,10 @@ export async function startServer(target: Target, options: StartOptions): Promis
     if (found.noise.length > 0) options.log(`target printed ${found.noise.length} bytes first`, 'debug');
     // The line may have been there before anybody gave up.
     patience.signal.throwIfAborted();
-    late.refresh(); // to start the server takes its own time
     const source = sourceOf(target, found.runtime, found.program);
-    const offer = askForPipes(exec, found.runtime);
-    const config = {
-      ...SERVER_CONFIG,
-      ...options.heartbeat,
-      trace: traceLog ? 1 : 0,
-      pipes: offer?.token ?? 0,
-    };
+    const config = { ...SERVER_CONFIG, ...options.heartbeat, trace: traceLog ? 1 : 0 };
     exec.stdin.write(serverPayload(found.runtime, config, source, found.program?.form));
-    const carrier = offer ? await joinByPipes(exec, offer, patience.signal, options.log) : exec;
-    return { exec: carrier, runtime: found.runtime, stderr };
+    return { exec, runtime: found.runtime, stderr };
   } catch (error) {
     exec.kill();
     throw error;
@@ -162,9 +152,7 @@ function noRuntime(target: Target, runtime: Runtime | undefined, whyNoProgram: s
   const forced = runtime === 'native' ? whyNoProgram : `it has no usable ${runtime}`;
   return new BridgeError('TARGET_NO_RUNTIME', {
     what: `nothing in ${target.name} can run the bridge's end`,
-    why: runtime
-      ? forced
-      : `it has neither Perl 5, nor Python 3.6, nor Node.js 18, or newer, and ${whyNoProgram}`,
+    why: runtime ? forced : `it has neither Perl 5 nor Node.js 18, or newer, and ${whyNoProgram}`,
     fix: runtime
       ? 'Leave --runtime out, or install it there.'
       : 'Install one of them there: `apt-get install perl-base`, `apk add perl` or `dnf install perl-interpreter`.',

@@ -1,6 +1,6 @@
-import { isAbsolute } from 'node:path';
 import { checkOptions, withDeadline, withHostAgents } from '../bridge-options.ts';
 import type { AnswerUp } from '../daemon/control-answers.ts';
+import { namesRestriction } from '../grants/restrictions.ts';
 import { workingInfo } from '../manager/bridge-info.ts';
 import { mayBeConfirmed } from '../manager/confirmable.ts';
 import { isAsWanted } from '../manager/is-usable.ts';
@@ -19,13 +19,12 @@ const NOT_HERE = ['ssh-key', 'gpg-socket', 'verbose', 'help'] as const;
 export const answerUp: AnswerUp = async (request, confirm) => {
   const { version, words, env, isDecorated } = request;
   if (version !== VERSION) return undefined;
-  const isHere = (path: string | undefined) => !path || isAbsolute(path);
-  if (!isHere(env.GNUPGHOME) || !isHere(env.SSH_AUTH_SOCK)) return undefined;
   try {
     const { operands, flags } = parseCommand('up', words);
     const [spec] = operands;
     if (NOT_HERE.some((name) => flags[name] !== undefined)) return undefined;
     const options = bridgeOptions('up', flags);
+    if (namesRestriction(options)) return undefined; // which is stored, and not by this daemon
     checkOptions(options);
     const given = withDeadline(withHostAgents(options, env));
     if (!mayBeConfirmed(spec, given)) return undefined;

@@ -66,7 +66,7 @@ function findingLines({ id, status, detail, fix }: Finding): string[] {
   const { green, yellow, red, dim } = styles(process.stdout);
   const colour = { ok: green, warn: yellow, fail: red }[status];
   return [
-    `  ${colour(MARKS[status])} ${id.replace(/^(?:host|line|target|git|bridge)[-:]/, '').padEnd(14)} ${detail}`,
+    `  ${colour(MARKS[status])} ${id.replace(/^(?:host|line|target|git|bridge|grant)[-:]/, '').padEnd(14)} ${detail}`,
     ...(fix === null ? [] : [`      ${dim('→')} ${fix}`]),
   ];
 }

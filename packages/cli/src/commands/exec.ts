@@ -1,6 +1,8 @@
 import { isatty } from 'node:tty';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { printableValue } from '@gpg-bridge/core/text/escape';
+import { serveTerminal } from '../daemon/terminal-server.ts';
+import { ownTerminal, TerminalGate } from '../engine/terminal-gate.ts';
 import type { BridgeInfo } from '../manager/types.ts';
 import { operandWords } from '../targets/operand-words.ts';
 import { resolveTarget } from '../targets/resolve.ts';
@@ -37,7 +39,13 @@ export async function runThere(
   const target = await resolveTarget(spec, options);
   const variables = Object.entries(info.variables).map(([name, value]) => `${name}=${value}`);
   const words = ['sh', '-c', WITH_VARIABLES, 'sh', ...variables, '--', ...argv(target)];
-  const { status, signal } = await target.attach(words, isatty(0) && isatty(1));
+  // Windows has no pinentry that asks in a terminal.
+  const hasTerminal = process.platform !== 'win32' && ownTerminal() !== undefined;
+  const gate = hasTerminal ? new TerminalGate() : undefined;
+  const unserve = gate && (await serveTerminal(gate));
+  const { status, signal } = await target
+    .attach(words, isatty(0) && isatty(1), gate)
+    .finally(() => unserve?.());
   if (signal) return signalStatus(signal);
   if (status !== null) return status;
   throw new BridgeError('TARGET_CLOSED', {

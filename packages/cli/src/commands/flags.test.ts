@@ -22,7 +22,7 @@ const options = fc.record(
     ),
     sshKeys: fc.array(word, { minLength: 1, maxLength: 4 }),
     sshFromGpg: fc.constant(true),
-    runtime: fc.constantFrom('node' as const, 'perl' as const, 'python' as const, 'native' as const),
+    runtime: fc.constantFrom('node' as const, 'perl' as const, 'native' as const),
     takeover: fc.constant(true),
     restart: fc.constant(true),
     exec: word,

@@ -80,6 +80,7 @@ async function showLines(
   if (!follow) return 0;
   ensureStateDirectory(source.directory);
   const watcher = watch(source.directory, () => source.read());
+  source.read(); // lines that came before it was watched
   await new Promise<void>((resolve) => {
     process.once('SIGINT', resolve);
     process.once('SIGTERM', resolve);
@@ -153,10 +154,10 @@ async function showUses(named: NamedBridge, { count, since, json }: Wanted): Pro
 }
 
 function describeUse(use: RecordedLine & Partial<KeyOwner>): string {
-  const { time, session, command, outcome, durationMs, count } = use;
+  const { time, session, command, purpose, outcome, durationMs, count, note } = use;
   const { dim } = styles(process.stdout);
   const whose = keyWords(use);
-  const what = `${operationWords(operationName(command), outcome)}${whose ? ` with ${whose}` : ''}`;
+  const what = `${operationWords(operationName(command, purpose), outcome)}${whose ? ` with ${whose}` : ''}${note ? ` (${note})` : ''}`;
   const became = count ? `${count} more in that minute` : `${outcome} after ${milliseconds(durationMs)}`;
   return `${dim(shortTime(time))}  ${what}: ${became} ${dim(`(session ${session})`)}`;
 }
@@ -191,11 +192,14 @@ function describe(line: LogLine): string {
     const colour = line.level === 'error' ? red : line.level === 'warn' ? yellow : dim;
     return `${head}${colour(line.message)}`;
   }
-  const words = line.error === undefined ? line.outcome : `${line.outcome} (${line.error})`;
+  const isRefused = line.outcome === 'refused';
+  const why = line.error ?? (isRefused ? line.note : undefined);
+  const words = why === undefined ? line.outcome : `${line.outcome} (${why})`;
+  const note = line.note !== undefined && !isRefused ? ` (${line.note})` : '';
   const outcome = line.outcome === 'ok' ? words : red(words);
   const whose = keyWords(line);
   const what = operationWords(line.operation ?? operationName(line.command), line.outcome);
   const person = line.person ? ', a person was needed' : '';
   const session = dim(`(session ${line.session})`);
-  return `${head}${what}${whose ? ` with ${whose}` : ''}: ${outcome} after ${milliseconds(line.durationMs)}${person} ${session}`;
+  return `${head}${what}${whose ? ` with ${whose}` : ''}${note}: ${outcome} after ${milliseconds(line.durationMs)}${person} ${session}`;
 }

@@ -59,7 +59,7 @@ describe('parseCommand', () => {
     ['up', ['a', '--user'], "option '--user <value>' argument missing"],
     ['up', ['a', '--user='], '--user takes USER, not nothing'],
     ['up', ['a', '--ssh-key=x', '--ssh-key='], '--ssh-key takes KEY, not nothing'],
-    ['up', ['a', '--runtime=ruby'], "--runtime takes node, perl, python, native, auto, not 'ruby'"],
+    ['up', ['a', '--runtime=ruby'], "--runtime takes node, perl, native, auto, not 'ruby'"],
     ['down', ['--all=yes'], "option '--all' does not take an argument"],
     ['demo', ['x'], "unexpected operand 'x'"],
   ])('%s refuses %j', (name, words, why) => {

@@ -16,6 +16,8 @@ import {
   stateDirectory,
 } from '../daemon/state-dir.ts';
 import { setDaemonFlags } from '../daemon/v8-flags.ts';
+import { GrantChange } from '../manager/grant-change.ts';
+import { StoredGrants } from '../manager/stored-grants.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, leadsElsewhere, type Target } from '../targets/target.ts';
 import { bridgeOptions, textFlag } from './flags.ts';
@@ -27,14 +29,14 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
   restoreEnvironment(process.env);
   const tell = readyTeller(textFlag(flags, 'ready-fd'));
   try {
-    const options = withDeadline(withHostAgents(bridgeOptions('serve', flags), process.env));
-    checkOptions(options);
+    const given = withDeadline(withHostAgents(bridgeOptions('serve', flags), process.env));
+    checkOptions(given);
     const container = textFlag(flags, 'container');
     const spec = textFlag(flags, 'target') ?? (container === undefined ? undefined : `docker:${container}`);
-    if (spec === undefined && options.exec === undefined)
+    if (spec === undefined && given.exec === undefined)
       throw usage('serve', 'it needs --container or --target');
     const byName = flags['by-name'] === true || undefined;
-    const target = await resolveTarget(spec, { ...options, byName });
+    const target = await resolveTarget(spec, { ...given, byName });
     const key = textFlag(flags, 'expected-bridge');
     if (key !== undefined && key !== bridgeKey(target)) {
       throw leadsElsewhere(
@@ -42,6 +44,8 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
         'its name came to lead to another place while the bridge was started',
       );
     }
+    // Whoever else starts a daemon has looked at what is stored.
+    const options = key === undefined ? new GrantChange(new StoredGrants(), target, given).options : given;
     const daemon = new Daemon({
       target,
       files: files(textFlag(flags, 'pid-file'), target),

@@ -110,7 +110,7 @@ export const BRIDGE_OPTIONS: Readonly<Record<string, OptionSpec>> = {
   runtime: {
     value: 'NAME',
     help: 'what runs the socket server there (default: auto, the first that is found)',
-    choices: ['node', 'perl', 'python', 'native', 'auto'],
+    choices: ['node', 'perl', 'native', 'auto'],
   },
   'no-ahead': { help: 'let every answer come from the agents, at the cost of one crossing each' },
   ahead: { help: 'let the target answer again what it may' },

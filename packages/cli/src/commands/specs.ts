@@ -27,6 +27,9 @@ export const COMMANDS = {
       'Starts a bridge to the target and returns when it works; it stays until `gpg-bridge down`, or until\n' +
       'the target stops. Running it again is harmless: it checks the bridge through the sockets in the\n' +
       'target and mends what it finds. Options that were given hold until they are changed by name.\n' +
+      'Restrictions (--gpg-key, --ssh-key, --no-gpg, --no-ssh, --no-decrypt, --confirm, --notify, --idle,\n' +
+      '--for) also hold for the next bridge to the target and for its other users, until\n' +
+      '`gpg-bridge down --forget`. When the time of --for is over, only a new --for brings the bridge up.\n' +
       '`gpg -K` in the target then shows `sec#`: the secret half is not there, and is used all the same.',
     examples: [
       ['gpg-bridge up my-container', 'GPG and SSH keys in a Docker container'],
@@ -44,11 +47,17 @@ export const COMMANDS = {
     options: {
       all: { help: 'end every bridge' },
       force: { help: 'kill a daemon that does not answer, if it is proven to be the bridge' },
+      forget: { help: 'also drop the restrictions of the target (--gpg-key, --confirm, --for, …)' },
       user: USER_OPTION,
       exec: EXEC_OPTION,
     },
+    details:
+      'Restrictions of the target are kept for the next bridge: --gpg-key, --ssh-key, --no-gpg, --no-ssh,\n' +
+      '--no-decrypt, --confirm, --notify, --idle, --for. With --forget they are dropped, also when no\n' +
+      'bridge is up; with --user those that were given for that user alone.',
     examples: [
       ['gpg-bridge down my-container', 'end the bridge to it; fine if there is none'],
+      ['gpg-bridge down my-container --forget', 'and drop what restricts it'],
       ['gpg-bridge down --all', 'end all of them'],
     ],
   },

@@ -1,5 +1,7 @@
 import { jsonLine, printableValue } from '@gpg-bridge/core/text/escape';
 import type { DaemonStatus } from '../daemon/control.ts';
+import { grantOf, grantSentence, grantWithExceptions } from '../grants/grant-words.ts';
+import type { Restrictions } from '../grants/restrictions.ts';
 import { operandWords } from '../targets/operand-words.ts';
 import { byteCount, duration, keyWords, milliseconds } from '../terminal/format.ts';
 import { operationName, operationWords } from '../terminal/operation-words.ts';
@@ -12,6 +14,20 @@ export function describeBridges(bridges: readonly DaemonStatus[], named: NamedBr
   if (!named) return 'No bridge is up. Start one with `gpg-bridge up NAME`.';
   const name = printableValue(named.name);
   return `No bridge to ${name} is up. Start one with \`gpg-bridge up ${operandWords(named.spec, named.selector)}\`.`;
+}
+
+/** What a target may do that has no bridge now. */
+export function describeStored(options: Restrictions, named: NamedBridge, now = Date.now()): string {
+  const { name, spec, selector } = named;
+  const none = `No bridge to ${printableValue(name)} is up.`;
+  const { until } = options;
+  if (until !== undefined && Date.parse(until) <= now) {
+    const words = operandWords(spec, selector);
+    return `${none} Its time (--for) was over at ${until.replace(/\.\d+Z$/, 'Z')}. Give it time again: \`gpg-bridge up ${words} --for 1h\`.`;
+  }
+  const user = selector.user === undefined ? {} : { user: selector.user };
+  const granted = { target: name, options: { ...options, ...user }, sockets: [] };
+  return `${describeBridges([], named)} Restrictions are stored for it: once its bridge is up, ${printableValue(grantSentence(granted))}`;
 }
 
 /** The bridges for a script. */
@@ -32,6 +48,7 @@ function asDocumented(status: DaemonStatus) {
     runtime,
     sockets,
     options,
+    grant: grantOf(status),
     uptimeSeconds,
     sessions,
     bytes,
@@ -81,6 +98,7 @@ function describe(status: DaemonStatus): string {
     const left = Math.max(0, (Date.parse(status.nextAttempt) - Date.now()) / 1000);
     lines.push(`  next      attempt to attach in ${duration(left)}`);
   }
+  lines.push(`  grant     ${grantWithExceptions(status)}`);
   if (status.endsAt) {
     const left = Math.max(0, (Date.parse(status.endsAt) - Date.now()) / 1000);
     const idle = status.options.idle ?? 'none';
@@ -92,7 +110,8 @@ function describe(status: DaemonStatus): string {
     const ago = duration((Date.now() - Date.parse(last.time)) / 1000);
     const what = operationWords(last.operation ?? operationName(last.command), last.outcome);
     const took = milliseconds(last.durationMs);
-    lines.push(`  last      ${what}${withKey(last)}: ${last.outcome} after ${took}, ${ago} ago`);
+    const why = last.outcome === 'refused' && last.note ? ` (${last.note})` : '';
+    lines.push(`  last      ${what}${withKey(last)}: ${last.outcome}${why} after ${took}, ${ago} ago`);
   }
   if (waiting) {
     lines.push(

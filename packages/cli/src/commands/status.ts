@@ -2,7 +2,7 @@ import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
 import { likeName, type NamedBridge, namedBridge, otherUsers } from './bridge-operand.ts';
 import type { ParsedCommand } from './specs.ts';
-import { describeBridges, documentBridges } from './status-words.ts';
+import { describeBridges, describeStored, documentBridges } from './status-words.ts';
 
 /** How often a watched status is looked at. */
 const WATCH_MS = 1_000;
@@ -23,14 +23,17 @@ export async function run(command: ParsedCommand): Promise<number> {
     ? listOf(manager.findChecked(named.spec, named.selector))
     : manager.listChecked());
   const [found] = bridges;
-  process.stdout.write(
-    `${command.flags.json ? documentBridges(bridges) : describeBridges(bridges, named)}\n`,
-  );
+  const stored =
+    named && !found && !command.flags.json
+      ? await manager.restrictionsOf(named.spec, named.selector).catch(() => undefined)
+      : undefined;
+  const words = () => (named && stored ? describeStored(stored, named) : describeBridges(bridges, named));
+  process.stdout.write(`${command.flags.json ? documentBridges(bridges) : words()}\n`);
   if (!named) return 0;
   if (!command.flags.json) {
     process.stdout.write(otherUsers('status', await manager.findAll(named.spec, named.selector), found));
   }
-  if (!found && !command.flags.json) process.stderr.write(withLineEnd(await likeName(named)));
+  if (!found && !stored && !command.flags.json) process.stderr.write(withLineEnd(await likeName(named)));
   if (!found) return NONE_STATUS;
   return found.state === 'ready' ? 0 : BROKEN_STATUS;
 }

@@ -39,7 +39,7 @@ export function printedBridge(
   options: BridgeOptions,
   { json, isDecorated }: Telling,
 ): string {
-  const { shell: _shell, ...document } = info;
+  const { shell: _shell, grantText: _text, ...document } = info;
   return `${json ? jsonLine(document) : describeBridge(info, options, isDecorated).join('\n')}\n`;
 }
 
@@ -59,6 +59,7 @@ function describeBridge(told: BridgeInfo, options: BridgeOptions, isDecorated: b
   const lines = [
     `${isWhole ? green('✓') : yellow('!')} The bridge to ${bold(info.target)} ${how} ${dim(`(${info.runtime}, pid ${info.pid})`)}`,
   ];
+  lines.push(`  ${info.grantText}`);
   if (info.where) lines.push(`  at   ${info.where}`);
   for (const { type, path } of info.sockets) lines.push(`  ${type.replace('-agent', '').padEnd(4)} ${path}`);
   const offers = describeOffers(info);

@@ -5,9 +5,10 @@ import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
 import type { Bridge } from '../bridge/bridge.ts';
 import { heartbeatTimes } from '../bridge/heartbeat-times.ts';
-import type { KnownKeys } from '../bridge/host-agents.ts';
+import type { HostAgents, KnownKeys } from '../bridge/host-agents.ts';
 import type { Journal } from '../bridge/journal.ts';
 import { type BridgeOptions, isGpgImplied, isSshImplied } from '../bridge-options.ts';
+import type { Narrowing } from '../grants/restrictions.ts';
 import { inHome } from '../targets/home.ts';
 import type { Target } from '../targets/target.ts';
 import type { DaemonStatus } from './control.ts';
@@ -25,7 +26,8 @@ export interface AttachmentOptions {
   target(): Target;
   /** The daemon's files, which may have other names each time. */
   files(): BridgeFiles;
-  options: BridgeOptions;
+  /** As they are by now. */
+  options(): BridgeOptions;
   state: DaemonState;
   keyUses: KeyUses;
   journal: Journal;
@@ -36,6 +38,8 @@ export interface AttachmentOptions {
   signal: AbortSignal;
 }
 
+type LateModules = typeof import('./late-modules.ts');
+
 /** What a bridge takes over from the one in whose place it comes. */
 export type Succession = Pick<Predecessor, 'sockets' | 'keeps'>;
 
@@ -44,7 +48,9 @@ export class Attachment {
   readonly #options: AttachmentOptions;
   #bridge: Bridge | undefined;
   #starting: Promise<unknown> | undefined;
+  #agents: HostAgents = {};
   #agentWarnings: readonly string[] = [];
+  #leftOut: readonly string[] = [];
   #missing: readonly string[] = [];
   #keys: KnownKeys = { offers: { gpg: null, ssh: null }, owners: new Map() };
   /** Totals of earlier bridges of this daemon, from before it attached again. */
@@ -62,6 +68,11 @@ export class Attachment {
   /** Resolves when an attempt to attach that is going on has come to a bridge, or to nothing. */
   async untilStarted(): Promise<void> {
     await this.#starting?.catch(() => {});
+  }
+
+  /** Keys that the grant seems to allow and that are left out, with the reason. */
+  get leftOut(): readonly string[] {
+    return this.#leftOut;
   }
 
   /** What a person should know of the host's agents. */
@@ -103,7 +114,8 @@ export class Attachment {
     succession: Succession | undefined,
     ready: (lost: AbortSignal) => Promise<void>,
   ): Promise<string> {
-    const { options, state, log, signal } = this.#options;
+    const { state, log, signal } = this.#options;
+    const options = this.#options.options();
     const target = this.#options.target();
     const starting = this.#start(target, succession);
     this.#starting = starting;
@@ -161,28 +173,64 @@ export class Attachment {
     }
   }
 
+  /**
+   * Has the bridge that serves the target keep to narrower options, of which `apply` takes note, before any other key is
+   * used. Throws for a key that is not there, and then nothing has changed.
+   */
+  async narrow(narrower: Narrowing, apply: () => void): Promise<void> {
+    await this.untilStarted(); // what is being attached would be given the options of before
+    const { confirmUses, narrowedKeys, notifyOfUses } = await import('./late-modules.ts');
+    const keys = await narrowedKeys(narrower, this.#agents.ssh);
+    apply();
+    this.#askPerson({ confirmUses, notifyOfUses });
+    this.#options.keyUses.narrow(keys);
+  }
+
+  #askPerson({ confirmUses, notifyOfUses }: Pick<LateModules, 'confirmUses' | 'notifyOfUses'>): void {
+    const { keyUses, log } = this.#options;
+    const { confirm, notify } = this.#options.options();
+    const name = () => this.#options.target().name;
+    if (confirm) keyUses.use.confirm ??= confirmUses(name, log);
+    if (notify) keyUses.use.notify ??= notifyOfUses(name, log);
+  }
+
   /** Starts the bridge that the options describe, with the host's agents. */
   async #start(target: Target, succession: Succession | undefined): Promise<Bridge> {
-    const { options, keyUses, journal, log, verbose, signal } = this.#options;
+    const { keyUses, journal, log, verbose, signal } = this.#options;
+    const options = this.#options.options();
     await unlessEnding(target.check(), signal);
     const launched = await unlessEnding(
       target.exec(inHome(options.home, launcherCommand(chosenRuntime(options)))),
       signal,
       (late) => late.kill(),
     );
-    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, notifyOfUses } = await import(
+    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, notifyOfUses, ...usage } = await import(
       './late-modules.ts'
     );
+    const { isEverything, KeyUsages, leftOutKeys } = usage;
     const { use } = keyUses;
-    const name = () => this.#options.target().name;
-    if (options.confirm) use.confirm ??= confirmUses(name, log);
-    if (options.notify) use.notify ??= notifyOfUses(name, log);
+    const usages = new KeyUsages({ log });
+    use.usages = usages;
+    this.#askPerson({ confirmUses, notifyOfUses });
     // Looked for at every attachment: one that was missing may be there by now.
-    const agents = findHostAgents(options, log, succession?.keeps).then((found) => {
+    const agents = findHostAgents(options, log, succession?.keeps, usages).then(async (found) => {
       this.#agentWarnings = found.warnings;
+      this.#leftOut = found.leftOut;
       this.#missing = found.missing;
       this.#keys = found.keys;
-      keyUses.grant(found.gpgKeygrips);
+      this.#agents = found.agents;
+      const grant = keyUses.grant(found.gpgKeygrips, found.sshFingerprints);
+      if (!found.agents.gpg) return found.agents;
+      // Only a narrowed grant leaves keys out, and only then the lookup is worth waiting for.
+      if (isEverything(grant)) usages.prepare();
+      else {
+        const owners = [...found.keys.owners].map(([key, { name }]) => [key, name] as const);
+        const leftOut = leftOutKeys(owners, await usages.refresh(), grant);
+        if (leftOut) {
+          this.#agentWarnings = [...found.warnings, leftOut];
+          this.#leftOut = [...found.leftOut, leftOut];
+        }
+      }
       return found.agents;
     });
     return Bridge.start({
@@ -200,7 +248,8 @@ export class Attachment {
       use,
       heartbeat: heartbeatTimes(process.env),
       onKeysChange: async () => {
-        this.#keys = await afterKeyringChange(this.#keys, options).catch(() => this.#keys);
+        this.#keys = await afterKeyringChange(this.#keys, this.#options.options()).catch(() => this.#keys);
+        await usages.refresh();
       },
       journal,
       log,

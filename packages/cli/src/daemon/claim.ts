@@ -43,6 +43,22 @@ export function untilReleased(path: string): Promise<void> {
   });
 }
 
+/** Runs a change while this process alone holds the claim at a path. */
+export async function whileClaimed<T>(path: string, change: () => T): Promise<T> {
+  for (;;) {
+    const held = await claim(path);
+    if (!held) {
+      await untilReleased(path);
+      continue;
+    }
+    try {
+      return change();
+    } finally {
+      held.release();
+    }
+  }
+}
+
 type RemoveDead = (path: string) => Promise<void>;
 
 async function claimOver(

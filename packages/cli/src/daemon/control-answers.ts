@@ -4,12 +4,14 @@ import type { LogCallback } from '@gpg-bridge/core/log';
 import type { Bridge } from '../bridge/bridge.ts';
 import type { CheckReport } from '../bridge/check-sockets.ts';
 import { type BridgeOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
+import type { Narrowing } from '../grants/restrictions.ts';
 import type { Target } from '../targets/target.ts';
 import type {
   CheckRequest,
   ControlRequest,
   DaemonStatus,
   NamedTarget,
+  NarrowAnswer,
   RetireRequest,
   SyncAnswer,
   UpAnswer,
@@ -37,6 +39,8 @@ export interface ControlledDaemon {
   status(): DaemonStatus;
   /** Gives the bridge more time, or less, if a person said --for again. */
   renew(until: string | undefined): void;
+  /** Takes away from the target what these options take away; throws for keys that are not there. */
+  narrow(narrower: Narrowing): Promise<void>;
   /** Attaches again now, and not after a pause. */
   retry(): void;
   end(why: string): void;
@@ -77,6 +81,10 @@ export class ControlAnswers {
         // Whether it went for the caller or was told to end is known only then.
         void handover.retire(argument as RetireRequest, closed).then(() => tell(status()));
         break;
+      case 'narrow': {
+        const narrow = await this.#narrow(argument as Narrowing);
+        return { ...status(), narrow };
+      }
       case 'sync':
         return { ...status(), sync: await this.#sync() };
       case 'pause':
@@ -136,6 +144,15 @@ export class ControlAnswers {
     state.broken = report.broken;
     const { state: name, sockets, warnings, problems, working, failures } = this.#daemon.status();
     return { ...status, state: name, sockets, warnings, problems, working, failures, mended: report.mended };
+  }
+
+  async #narrow(narrower: Narrowing): Promise<NarrowAnswer> {
+    try {
+      await this.#daemon.narrow(narrower);
+      return {};
+    } catch (error) {
+      return { error: toBridgeError(error, "can't narrow what the target may do").toJSON() };
+    }
   }
 
   #sayPause(): void {

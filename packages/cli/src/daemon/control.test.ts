@@ -49,6 +49,7 @@ describe('the control socket', () => {
       nextAttempt: null,
       endsAt: null,
       paused: null,
+      leftOut: [],
       offers: { gpg: null, ssh: null },
       stateSeconds: 0,
       followsName: false,

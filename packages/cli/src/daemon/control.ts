@@ -49,6 +49,11 @@ export interface CheckRequest {
   until?: string | undefined;
 }
 
+/** Why a bridge did not become narrower, if it did not. */
+export interface NarrowAnswer {
+  error?: unknown;
+}
+
 /** What became of public keys that a target was given again. */
 export type SyncAnswer = { synced: ImportResult } | { error: unknown };
 
@@ -83,6 +88,8 @@ export interface BridgeFacts {
 
 /** What a daemon tells of itself over its control socket. */
 export interface DaemonStatus extends BridgeFacts {
+  /** Keys that the options seem to allow and that are left out, with the reason. */
+  leftOut: string[];
   /** The target and user this bridge is for: what its files are named after. */
   key: string;
   /** The target's user as what it resolves to; empty for the target's own. */
@@ -130,6 +137,8 @@ export interface DaemonStatus extends BridgeFacts {
   lastError: string | null;
   /** The answer to `sync`. */
   sync?: SyncAnswer;
+  /** The answer to `narrow`. */
+  narrow?: NarrowAnswer;
   /** The answer to `up`. */
   up?: UpAnswer;
 }
@@ -142,6 +151,7 @@ export interface DaemonStatus extends BridgeFacts {
  * - `holds`: its status if a socket in a target is one of its own
  * - `ready`: its status once it is ready
  * - `pause`: to say in its log that bridges were paused or resumed
+ * - `narrow`: to keep to narrower options from now on
  * - `sync`: to give the target the host's public keys again
  * - `stop`: to end
  * - `handover`: to let another bridge take its sockets, for as long as the connection is open
@@ -155,6 +165,7 @@ const REQUEST_NAMES = [
   'holds',
   'ready',
   'pause',
+  'narrow',
   'sync',
   'stop',
   'handover',
@@ -225,6 +236,7 @@ const LATER_FIELDS = {
   endsAt: null,
   paused: null,
   offers: { gpg: null, ssh: null },
+  leftOut: [],
 };
 
 /** How long a living daemon may take to say something. */

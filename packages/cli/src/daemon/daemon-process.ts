@@ -27,6 +27,7 @@ export function notAnswering(files: BridgeFiles, why: string): DaemonStatus | un
     endsAt: null,
     paused: null,
     offers: { gpg: null, ssh: null },
+    leftOut: [],
     runtime: '',
     sockets: [],
     warnings: [],

@@ -2,7 +2,8 @@ import { dirname } from 'node:path';
 import { toBridgeError } from '@gpg-bridge/core/errors';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import { Journal } from '../bridge/journal.ts';
-import type { BridgeOptions } from '../bridge-options.ts';
+import { type BridgeOptions, mergedOptions } from '../bridge-options.ts';
+import { type Narrowing, restrictionWords, withoutExtensions } from '../grants/restrictions.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { Attachment, type Succession } from './attachment.ts';
 import { type DaemonStatus, serveControl } from './control.ts';
@@ -72,9 +73,11 @@ export class Daemon {
       // Behind the answer, which leaves in the same turn; that a key is used is on record before.
       (entry) => void Promise.resolve(entry).then((behind) => this.#log.appendLimited(behind)),
       (key) => this.#attachment.keys.owners.get(key),
+      () => this.#keyUses.use.pace.isHeldByClients,
     );
+    const current = () => this.#options;
     this.#keyUses = new KeyUses({
-      options,
+      options: current,
       files,
       target: target.name,
       log: this.#say,
@@ -86,7 +89,7 @@ export class Daemon {
       ...shared,
       target: () => this.#target,
       files: () => this.#held.files,
-      options,
+      options: current,
       keyUses: this.#keyUses,
       log: this.#say,
       verbose,
@@ -110,10 +113,11 @@ export class Daemon {
     this.#answers = new ControlAnswers({
       answerUp,
       target: () => this.#target,
-      options: () => this.#options,
+      options: current,
       bridge,
       status: () => this.#status(),
       renew: (until) => this.#renew(until),
+      narrow: (narrower) => this.#narrow(narrower),
       retry: () => this.#retry(),
       end,
       state: this.#state,
@@ -222,6 +226,7 @@ export class Daemon {
     const directory = dirname(control);
     const isNamedByKey = bridgeFiles(directory, before).control === control;
     this.#target = latest;
+    this.#options = withoutExtensions(this.#options);
     if (!isNamedByKey) return; // a person chose the names of the files
     const files = bridgeFiles(directory, key);
     await this.#held.claim(files, latest);
@@ -242,6 +247,14 @@ export class Daemon {
     this.#options = { ...this.#options, until };
     this.#keyUses.lifetime.renew(until);
     this.#say(`it ends at ${until}`, 'info');
+  }
+
+  /** Keeps to narrower options from now on, whatever becomes of the change that they are a part of. */
+  async #narrow(narrower: Narrowing): Promise<void> {
+    await this.#attachment.narrow(narrower, () => {
+      this.#options = mergedOptions(this.#options, { gnupgHome: this.#options.gnupgHome!, ...narrower });
+    });
+    this.#say(`narrowed: ${restrictionWords(this.#options).join(', ')}`, 'info');
   }
 
   #status(): DaemonStatus {

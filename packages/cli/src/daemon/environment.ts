@@ -1,32 +1,22 @@
-import { delimiter, resolve } from 'node:path';
+import { resolvedEnvironment, type VariableName } from '../environment.ts';
 
 /** Node reads these certificates as it starts, which can take longer than all the rest of its start. */
-const CERTIFICATES = 'NODE_EXTRA_CA_CERTS';
+const CERTIFICATES: VariableName = 'NODE_EXTRA_CA_CERTS';
 /** Carries the value to the daemon under a name that Node does not read. */
-const KEPT_CERTIFICATES = 'GPG_BRIDGE_NODE_EXTRA_CA_CERTS';
-
-/** Paths that may be relative, and then are meant from the person's working directory. */
-const PATHS = ['GNUPGHOME', 'KUBECONFIG', 'DOCKER_CONFIG', 'DOCKER_CERT_PATH'] as const;
+const KEPT_CERTIFICATES: VariableName = 'GPG_BRIDGE_NODE_EXTRA_CA_CERTS';
 
 /**
- * The environment to start a daemon with. Relative paths in it are relative to the person's working directory.
+ * The environment to start a daemon with. A command has resolved the relative paths in it already; other programs that
+ * use the library have not.
  * A daemon speaks TLS to engines alone, whose certificates are files of their own, so it starts without others;
  * `restoreEnvironment` puts them back for what it runs.
  */
 export function daemonEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const { [CERTIFICATES]: certificates, ...rest } = env;
+  const { [CERTIFICATES]: certificates, ...rest } = resolvedEnvironment(env);
   return {
     ...rest,
-    ...Object.fromEntries(PATHS.flatMap((name) => (env[name] ? [[name, absolute(name, env[name])]] : []))),
     ...(certificates ? { [KEPT_CERTIFICATES]: certificates } : {}),
   };
-}
-
-/** KUBECONFIG may be several paths, of which an empty one counts for nothing. */
-function absolute(name: string, value: string): string {
-  if (name !== 'KUBECONFIG') return resolve(value);
-  const paths = value.split(delimiter).filter(Boolean);
-  return paths.map((path) => resolve(path)).join(delimiter);
 }
 
 /** Puts the certificates back into a daemon's environment: the programs that it runs may need them. */

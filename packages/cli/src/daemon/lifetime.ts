@@ -21,17 +21,25 @@ export class Lifetime {
   readonly #options: LifetimeOptions;
   readonly #now: () => number;
   #until: number | undefined;
+  #idleSeconds: number | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: LifetimeOptions) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
+    this.#idleSeconds = options.idleSeconds;
     this.renew(options.until);
   }
 
   /** Gives it another time to end at, as long as it has not ended. */
   renew(until: string | undefined): void {
     this.#until = until === undefined ? undefined : Date.parse(until);
+    this.#look();
+  }
+
+  /** Gives it another time without a use of a key after which it ends. */
+  endsWhenIdle(seconds: number | undefined): void {
+    this.#idleSeconds = seconds;
     this.#look();
   }
 
@@ -57,8 +65,8 @@ export class Lifetime {
   }
 
   #idleEnd(): number | undefined {
-    const { idleSeconds, lastUse } = this.#options;
-    return idleSeconds === undefined ? undefined : lastUse() + idleSeconds * 1_000;
+    if (this.#idleSeconds === undefined) return undefined;
+    return this.#options.lastUse() + this.#idleSeconds * 1_000;
   }
 
   #look(): void {

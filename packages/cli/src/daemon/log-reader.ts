@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import { openPlainFile } from '@gpg-bridge/core/fs/plain-file';
 import type { LogLine } from './log-file.ts';
+import { BRIDGE_STEM } from './state-dir.ts';
 
 /** Names of logs, and of the parts that were moved aside. */
-const LOG_NAME = /^[0-9a-f]{16}\.log(?:\.1)?$/;
+const LOG_NAME = new RegExp(`^${BRIDGE_STEM}\\.log(?:\\.1)?$`);
 
 /** The logs in a directory, of all bridges that have or had one. */
 export function logPaths(directory: string): string[] {

@@ -56,7 +56,8 @@ describe('the state directory', () => {
     const path = join(await tempDir(), 's');
     await mkdir(path);
     const { log, pid, control, lock } = bridgeFiles(path, 'k');
-    for (const file of [log, `${log}.1`, pid, control, lock, `${lock}.x`, join(path, '.a1b2c3d4')])
+    const uses = log.replace(/log$/, '2026-05.uses');
+    for (const file of [log, `${log}.1`, uses, pid, control, lock, `${lock}.x`, join(path, '.a1b2c3d4')])
       await writeFile(file, '');
     await chmod(path, 0o755);
     ensureStateDirectory(path);
@@ -84,11 +85,11 @@ describe("a bridge's files", () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (a, b) => {
         const name = basename(bridgeFiles('/s', a).pid);
-        expect(name).toMatch(/^[0-9a-f]{16}\.pid$/);
+        expect(name).toMatch(/^[0-9a-f]{32}\.pid$/);
         expect(name === basename(bridgeFiles('/s', b).pid)).toBe(a === b);
       }),
     );
-    expect(bridgeFiles('/s', 'docker\n1\n').control).toBe('/s/04f543a32a06cae2.sock');
+    expect(bridgeFiles('/s', 'docker\n1\n').control).toBe('/s/f12e9fb986a294c69c756cacb3aa8e80.sock');
   });
 
   it('lie beside the PID file', () => {
@@ -106,7 +107,7 @@ describe("a bridge's files", () => {
 
   it('are found by their control sockets', async () => {
     const dir = await tempDir();
-    const [one, two] = ['0123456789abcdef', 'fedcba9876543210'];
+    const [one, two] = ['0123456789abcdef0123456789abcdef', 'fedcba9876543210'];
     const files = [`${one}.sock`, `${two}.sock`, `${one}.pid`, `${one}.log`, 'of-another-program.sock'];
     for (const name of files) await writeFile(join(dir, name), '');
     expect(controlSockets(dir).sort()).toEqual([join(dir, `${one}.sock`), join(dir, `${two}.sock`)]);

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { chmodSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, resolve, win32 } from 'node:path';
@@ -12,12 +13,18 @@ export interface BridgeFiles {
   lock: string;
 }
 
+/** What a bridge's files are called; an earlier version had half as many digits. */
+export const BRIDGE_STEM = '[0-9a-f]{16}(?:[0-9a-f]{16})?';
+/** 128 bits: nobody who chooses a target's name finds one with the files of another. */
+const STEM_DIGITS = 32;
 /** Names of a bridge's files, and of the temporary ones beside them. */
-const OWN_NAME =
-  /^(?:[0-9a-f]{16}\.(?:pid|sock|log|lock|uses)(?:\.(?:[x1]|new))?|paused(?:\.new)?|auto(?:-rules|-waiting)?\.(?:json|lock|log)(?:\.(?:[x1]|new))?|\.[0-9a-z]{1,9})$/;
+const OWN_NAME = new RegExp(
+  `^(?:${BRIDGE_STEM}(?:\\.\\d{4}-\\d{2})?\\.(?:pid|sock|log|lock|uses)(?:\\.(?:[x1]|new))?|paused(?:\\.new)?|auto(?:-rules|-waiting)?\\.(?:json|lock|log)(?:\\.(?:[x1]|new))?|\\d{1,10}\\.tty(?:\\.new)?|grants(?:\\.lock(?:\\.x)?)?|\\.[0-9a-z]{1,9})$`,
+);
 /** Other programs may have sockets in the same directory: only these are connected to. */
-const CONTROL_NAME = /^[0-9a-f]{16}\.sock$/;
-const LOCK_NAME = /^[0-9a-f]{16}\.lock$/;
+const CONTROL_NAME = new RegExp(`^${BRIDGE_STEM}\\.sock$`);
+const LOCK_NAME = new RegExp(`^${BRIDGE_STEM}\\.lock$`);
+const TERMINAL_NAME = /^\d{1,10}\.tty$/;
 /** In a directory with this bit nobody removes or renames another's files. */
 const STICKY = 0o1000;
 /** Bytes of a socket's path on macOS, which has the fewest; the longest name here is `HASH.lock.x`. */
@@ -120,7 +127,7 @@ export function unusableState(
  * 104 bytes on some systems and a target's name any number.
  */
 export function bridgeFiles(directory: string, key: string): BridgeFiles {
-  return filesAt(join(directory, shortHash(key)));
+  return filesAt(join(directory, stemOf(key)));
 }
 
 /** The files that lie beside a PID file. */
@@ -136,6 +143,16 @@ export function controlSockets(directory: string): string[] {
 /** The locks of all bridges that are being started or changed. */
 export function bridgeLocks(directory: string): string[] {
   return socketsNamed(LOCK_NAME, directory);
+}
+
+/** Where a process that reads its terminal for a target can be told not to. */
+export function terminalSocket(directory: string, pid: number): string {
+  return join(directory, `${pid}.tty`);
+}
+
+/** The same of all such processes, of dead ones too. */
+export function terminalSockets(directory: string): string[] {
+  return socketsNamed(TERMINAL_NAME, directory);
 }
 
 /** The sockets in a directory that have such a name; no links, which would lead elsewhere. */
@@ -162,11 +179,8 @@ function filesAt(stem: string): BridgeFiles {
   return { pid: `${stem}.pid`, control: `${stem}.sock`, log: `${logs}.log`, lock: `${stem}.lock` };
 }
 
-/** FNV-1a of 64 bits. It only has to tell apart one person's targets; node:crypto takes long to load. */
-function shortHash(text: string): string {
-  let hash = 0xcbf29ce484222325n;
-  for (const byte of Buffer.from(text)) hash = ((hash ^ BigInt(byte)) * 0x100000001b3n) & 0xffffffffffffffffn;
-  return hash.toString(16).padStart(16, '0');
+function stemOf(key: string): string {
+  return createHash('sha256').update(key).digest('hex').slice(0, STEM_DIGITS);
 }
 
 function unusable(directory: string, why: string, fix: string, cause?: unknown): BridgeError {

@@ -60,6 +60,7 @@ export function daemonStatus(sources: StatusSources): DaemonStatus {
     ...(target.shell ? { shell: target.shell } : {}),
     options,
     offers: attachment.keys.offers,
+    leftOut: [...attachment.leftOut],
     missing: [...attachment.missing],
     ...attachment.totals,
     waiting: journal.waiting() ?? null,

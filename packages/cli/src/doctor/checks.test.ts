@@ -7,7 +7,9 @@ describe('the checks', () => {
     const page = readFileSync(new URL('../../../../docs/doctor.md', import.meta.url), 'utf8');
     const rows = page.split('\n').filter((line) => line.startsWith('| `'));
     const listed = rows.flatMap((row) => [...row.split('|')[1]!.matchAll(/`([^`]+)`/g)].map(([, id]) => id));
-    expect(listed.sort()).toEqual([...CHECKS.map(({ id }) => id), 'bridge:TARGET', 'sign'].sort());
+    expect(listed.sort()).toEqual(
+      [...CHECKS.map(({ id }) => id), 'bridge:TARGET', 'grant:TARGET', 'sign'].sort(),
+    );
     expect(new Set(CHECKS.map(({ id }) => id)).size).toBe(CHECKS.length);
   });
 });

@@ -1,6 +1,7 @@
 import type { BridgeError } from '@gpg-bridge/core/errors';
 import { optionChanges, withHostAgents } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
+import { grantWithExceptions } from '../grants/grant-words.ts';
 import { shellQuote } from '../targets/shell-quote.ts';
 import { duration } from '../terminal/format.ts';
 import type { Check } from './check.ts';
@@ -17,6 +18,7 @@ const INSTALL_RUNTIME = 'apt-get install -y perl-base || apk add perl || dnf ins
 export const LINE_CHECKS: readonly Check[] = [
   { id: 'line-target', side: 'line', judge: judgeTarget },
   { id: 'line-bridge', side: 'line', judge: judgeBridge },
+  { id: 'line-grant', side: 'line', judge: judgeGrant },
   { id: 'line-agents', side: 'line', judge: judgeAgents },
   { id: 'line-waiting', side: 'line', judge: judgeWaiting },
   { id: 'line-round-trip', side: 'line', judge: judgeRoundTrip },
@@ -67,6 +69,11 @@ function judgeRunning(status: DaemonStatus, words: Words, isForwarded = false): 
   }
   const shown = sockets.map(({ path }) => path).join(', ');
   return fine(`up for ${duration(uptimeSeconds)} (pid ${pid}): ${shown}`);
+}
+
+/** What the target may do: it is as a person said, and so right. */
+function judgeGrant({ bridge }: Facts): Judgement | undefined {
+  return bridge?.found && fine(grantWithExceptions(bridge.found));
 }
 
 /** Whether a bridge uses the agents that a new one would. */
@@ -128,14 +135,19 @@ function ms(time: number): string {
   return time < 10 ? `${time.toFixed(1)} ms` : `${Math.round(time)} ms`;
 }
 
-/** The checks of all bridges, one for each. */
+/** The checks of all bridges: how each works, and what it lets its target do. */
 export function bridgeChecks(
   bridges: readonly DaemonStatus[],
   wordsFor: (status: DaemonStatus) => Words,
 ): Check[] {
-  return bridges.map((status) => ({
-    id: `bridge:${status.target}${status.options.user === undefined ? '' : ` as ${shellQuote(status.options.user)}`}`,
-    side: 'line',
-    judge: () => judgeRunning(status, wordsFor(status)),
-  }));
+  return bridges.flatMap((status): Check[] => {
+    const name = `${status.target}${status.options.user === undefined ? '' : ` as ${shellQuote(status.options.user)}`}`;
+    return [
+      { id: `bridge:${name}`, side: 'line', judge: () => judgeRunning(status, wordsFor(status)) },
+      // Of one that does not answer nothing but its process is known.
+      ...(status.state === 'not-answering'
+        ? []
+        : [{ id: `grant:${name}`, side: 'line' as const, judge: () => fine(grantWithExceptions(status)) }]),
+    ];
+  });
 }

@@ -1,4 +1,5 @@
 import { hostname, userInfo } from 'node:os';
+import { shownSshKey } from '../grants/grant-words.ts';
 import type { Facts } from './facts.ts';
 import { shownUserId } from './host-checks.ts';
 
@@ -36,11 +37,21 @@ function privateWords({ host, bridges = [], bridge, target, words }: Facts): [ma
   const git = [...(target?.git?.settings ?? [])]
     .filter(([name]) => name.startsWith('user.'))
     .map(([name, { value }]): [string, string] => [name, value]);
+  const named = [...bridges, ...(bridge?.found ? [bridge.found] : [])].flatMap(({ options }) => [
+    ...[...(options.gpgKeys ?? []), ...(options.sshKeys ?? []).flatMap((key) => [key, shownSshKey(key)])].map(
+      (word): [string, string] => ['offered key', word],
+    ),
+    ['user there', options.user !== undefined && isTelling(options.user) ? options.user : ''] as [
+      string,
+      string,
+    ],
+  ]);
   const targets = [words?.target, bridge?.found?.target, ...bridges.map((one) => one.target)];
   return [
     ...keys,
     ...ssh,
     ...git,
+    ...named,
     ...targets.flatMap((word = ''): [string, string][] => [
       ['target', word],
       ['target', word.replace(/^[a-z0-9]+:/, '')],

@@ -8,8 +8,6 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { ApiEngine } from './api-engine.ts';
 
 const EXEC = 'abc';
-/** An answer that names a process of this machine. */
-const mine = { Running: true, Pid: process.pid };
 
 /** What a real engine does not do when it is asked to: be stuck, talk nonsense, break off. */
 async function oddEngine(
@@ -163,19 +161,5 @@ describe('ApiEngine', () => {
     stream.stderr.resume();
     expect(await buffer(stream.stdout)).toHaveLength(0);
     expect(await stream.exited).toEqual({ status: 0, signal: null });
-  });
-
-  it.each([
-    ['asks again until the engine knows the process', [{ Running: true, Pid: 0 }, mine], true],
-    ['takes no process that has another number a moment later', [mine, { Running: true, Pid: 1 }], false],
-    ['takes no process of a command that has ended', [mine, { Running: false, Pid: process.pid }], false],
-    ['takes no process that is none', [{ Running: true, Pid: '../self' }], false],
-  ])('%s', async (_what, answers, isHeld) => {
-    const engine = await oddEngine(execAnswers(answers), () => {});
-    const stream = await engine.exec('x', ['true']);
-    const held = await stream.process?.();
-    expect(held !== undefined).toBe(isHeld);
-    held?.release();
-    stream.kill();
   });
 });

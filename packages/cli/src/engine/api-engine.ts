@@ -24,7 +24,6 @@ import type {
   TerminalStream,
 } from './engine.ts';
 import { eventNames, eventStream } from './event-stream.ts';
-import { HeldProcess } from './held-process.ts';
 import { fileInTar } from './tar.ts';
 
 /** Options for `ApiEngine`. */
@@ -36,9 +35,6 @@ const EXEC_ID = /^[0-9a-f]{1,128}$/i;
 
 /** An engine knows a command's exit status only a moment after its stream has ended: delays between questions. */
 const EXIT_STATUS_DELAYS_MS = [0, 2, 5, 10, 20, 50, 100, 200, 400, 800, 1600];
-
-/** The same for the process of a command that has begun to print. */
-const PROCESS_DELAYS_MS = [0, 2, 5, 10, 20, 50];
 
 /** The same for the terminal of a command that is being started. */
 const TERMINAL_DELAYS_MS = [0, 5, 10, 20, 50, 100, 200, 400];
@@ -112,21 +108,15 @@ export class ApiEngine implements Engine {
     const execId = await this.createExec(container, argv, options, false);
     const started = await this.connection.upgrade(`/exec/${execId}/start`, { Detach: false, Tty: false });
     if ('socket' in started) {
-      // Processes of an engine elsewhere are not this machine's.
-      const isNear = this.address.kind === 'socket' && process.platform === 'linux';
-      const facts = {
-        exitInfo: () => this.exitInfo(execId),
-        ...(isNear && { process: () => this.processOf(execId) }),
-      };
-      return new ApiExecStream(started.socket, started.head, facts);
+      return new ApiExecStream(started.socket, started.head, () => this.exitInfo(execId));
     }
     throw this.execRefused(container, started);
   }
 
   async attach(container: string, argv: readonly string[], options: AttachOptions): Promise<ExitInfo> {
     const { attachStreams, attachTerminal } = await import('./attach.ts');
-    if (!options.terminal) return attachStreams(await this.exec(container, argv, options));
-    return attachTerminal(await this.openTerminal(container, argv, options));
+    if (!options.terminal) return attachStreams(await this.exec(container, argv, options), options.gate);
+    return attachTerminal(await this.openTerminal(container, argv, options), options.gate);
   }
 
   private async openTerminal(
@@ -203,26 +193,6 @@ export class ApiEngine implements Engine {
       return containerNotRunning(this.kind, container, engineMessage(answer));
     }
     return unexpectedAnswer(this.kind, 'to run a command in the container', answer);
-  }
-
-  /** A command's process, if it is one of this machine. Others get its number only when it has ended. */
-  private async processOf(execId: string): Promise<HeldProcess | undefined> {
-    const pid = await this.pidOf(execId);
-    const held = pid === undefined ? undefined : HeldProcess.hold(pid);
-    if (!held || (await this.pidOf(execId).catch(() => undefined)) === pid) return held;
-    held.release();
-    return undefined;
-  }
-
-  /** The number of a command's process where the engine runs, as long as it runs. */
-  private async pidOf(execId: string): Promise<number | undefined> {
-    for (const wait of PROCESS_DELAYS_MS) {
-      if (wait > 0) await delay(wait);
-      const { body } = await this.connection.request('GET', `/exec/${execId}/json`);
-      const { Running, Pid } = (body ?? {}) as { Running?: unknown; Pid?: unknown };
-      if (Running === true && Number.isInteger(Pid) && Number(Pid) > 0) return Number(Pid);
-    }
-    return undefined;
   }
 
   private async exitInfo(execId: string): Promise<ExitInfo> {

@@ -4,28 +4,19 @@ import { takeViews, ViewReadable } from '@gpg-bridge/core/io/view-source';
 import type { ExecStream, ExitInfo } from './engine.ts';
 import { type StdioChannel, StdioDemuxer } from './stdio-demuxer.ts';
 
-/** What an engine can be asked about a command. */
-export interface ExecFacts {
-  /** How it ended; never rejects. */
-  exitInfo(): Promise<ExitInfo>;
-  process?: ExecStream['process'];
-}
-
 /** An exec stream on a connection that the engine has handed over. One read of the socket is one push. */
 export class ApiExecStream implements ExecStream {
   readonly stdout: ViewReadable;
   readonly stderr: ViewReadable;
   readonly exited: Promise<ExitInfo>;
-  readonly process: ExecStream['process'];
   private readonly full = new Set<StdioChannel>();
   private killed = false;
 
   constructor(
     private readonly socket: Socket,
     head: Buffer,
-    facts: ExecFacts,
+    exitInfo: () => Promise<ExitInfo>,
   ) {
-    this.process = facts.process;
     this.stdout = this.channel('stdout');
     this.stderr = this.channel('stderr');
     const demuxer = new StdioDemuxer((channel, piece) => this[channel].feed(piece));
@@ -41,7 +32,7 @@ export class ApiExecStream implements ExecStream {
         this.stdout.push(null);
         this.stderr.push(null);
         if (this.killed) resolve({ status: null, signal: null });
-        else resolve(facts.exitInfo());
+        else resolve(exitInfo());
       });
     });
     socket.on('error', () => {}); // 'close' follows

@@ -1,6 +1,9 @@
 import { spawn } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { ExecStream, ExitInfo, TerminalStream } from './engine.ts';
+import { StoppedProcesses } from './stopped-processes.ts';
+import type { TerminalGate, TerminalReader } from './terminal-gate.ts';
 
 /** Signals that end this process, and before that the command that it runs. */
 const ENDING_SIGNALS = ['SIGTERM', 'SIGHUP'] as const;
@@ -12,9 +15,11 @@ export async function attachProcess(
   program: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv = process.env,
+  gate?: TerminalGate,
 ): Promise<ExitInfo> {
   // In this process's group: a program in another one could not read from the terminal.
   const child = spawn(program, args, { env, stdio: 'inherit' });
+  const read = child.pid === undefined ? undefined : gate?.readBy(new StoppedProcesses(child.pid));
   const passOn = (signal: NodeJS.Signals) => void child.kill(signal);
   const leave = () => {};
   for (const signal of ENDING_SIGNALS) process.on(signal, passOn);
@@ -25,28 +30,29 @@ export async function attachProcess(
       child.once('exit', (status, signal) => resolve({ status, signal }));
     });
   } finally {
+    read?.();
     for (const signal of ENDING_SIGNALS) process.off(signal, passOn);
     for (const signal of KEYBOARD_SIGNALS) process.off(signal, leave);
   }
 }
 
 /** Joins a command in a target with this process's own streams until it ends. */
-export async function attachStreams(exec: ExecStream): Promise<ExitInfo> {
+export async function attachStreams(exec: ExecStream, gate?: TerminalGate): Promise<ExitInfo> {
   const { stdin, stdout, stderr } = process;
   stdin.on('error', () => exec.stdin.end());
   exec.stdin.on('error', () => {}); // the command may have ended, or closed its input
-  stdin.pipe(exec.stdin);
-  exec.stdout.pipe(stdout, { end: false });
-  exec.stderr.pipe(stderr, { end: false });
+  const joined = new JoinedStreams(exec.stdin, [exec.stdout, stdout], [exec.stderr, stderr]);
+  const read = stdin.isTTY ? gate?.readBy(joined) : undefined;
   try {
-    return await interruptible(exec.exited, () => exec.kill());
+    return await interruptible(exec.exited, () => exec.kill(), gate);
   } finally {
+    read?.();
     letGoOfInput();
   }
 }
 
 /** Joins a command that has a terminal in a target with the terminal of this process until it ends. */
-export async function attachTerminal(terminal: TerminalStream): Promise<ExitInfo> {
+export async function attachTerminal(terminal: TerminalStream, gate?: TerminalGate): Promise<ExitInfo> {
   const { stdin, stdout } = process;
   const { stream } = terminal;
   const resize = () => terminal.resize({ rows: stdout.rows, columns: stdout.columns });
@@ -55,15 +61,16 @@ export async function attachTerminal(terminal: TerminalStream): Promise<ExitInfo
   process.once('exit', restore);
   stdin.setRawMode(true);
   stdin.on('error', () => {}); // a terminal that was closed sends SIGHUP, too
-  stdin.pipe(stream);
-  stream.pipe(stdout, { end: false });
+  const joined = new JoinedStreams(stream, [stream, stdout]);
+  const read = gate?.readBy(joined);
   stdout.on('resize', resize);
   resize();
   // An engine that is slow to make the terminal may not have taken the size: there is one when something is shown.
   stream.once('data', resize);
   try {
-    return await interruptible(terminal.exited, () => stream.destroy());
+    return await interruptible(terminal.exited, () => stream.destroy(), gate);
   } finally {
+    read?.();
     stdout.off('resize', resize);
     process.off('exit', restore);
     restore();
@@ -71,11 +78,39 @@ export async function attachTerminal(terminal: TerminalStream): Promise<ExitInfo
   }
 }
 
+/**
+ * This process's own streams, joined with those of a command. What that prints waits, too: it would stand in the midst
+ * of a prompt, and whoever has seen a result may type again.
+ */
+class JoinedStreams implements TerminalReader {
+  readonly #joints: readonly (readonly [Readable, Writable])[];
+
+  constructor(input: Writable, ...outputs: (readonly [Readable, Writable])[]) {
+    this.#joints = [[process.stdin, input], ...outputs];
+    this.goOn();
+  }
+
+  async stop(): Promise<void> {
+    for (const [from, to] of this.#joints) from.unpipe(to);
+    // It stops reading in the same turn, behind what is going on.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  goOn(): void {
+    for (const [from, to] of this.#joints) from.pipe(to, { end: from === process.stdin });
+  }
+}
+
 /** How a command ended; or, when a signal ends this process first, that signal. */
-async function interruptible(exited: Promise<ExitInfo>, cut: () => void): Promise<ExitInfo> {
+async function interruptible(
+  exited: Promise<ExitInfo>,
+  cut: () => void,
+  gate: TerminalGate | undefined,
+): Promise<ExitInfo> {
   let interrupted = (_signal: NodeJS.Signals) => {};
   const signalled = new Promise<ExitInfo>((resolve) => {
     interrupted = (signal) => {
+      if (signal === 'SIGINT' && gate?.isHeld) return; // typed for a prompt, which answers it itself
       cut();
       resolve({ status: null, signal });
     };

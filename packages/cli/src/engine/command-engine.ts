@@ -130,7 +130,7 @@ export class CommandEngine implements Engine {
       container,
       ...argv,
     ];
-    return attachProcess(this.kind, words, this.env);
+    return attachProcess(this.kind, words, this.env, options.gate);
   }
 
   async events(filter: EventFilter): Promise<Readable> {

@@ -1,5 +1,5 @@
 import type { Duplex, Readable, Writable } from 'node:stream';
-import type { HeldProcess } from './held-process.ts';
+import type { TerminalGate } from './terminal-gate.ts';
 
 /** The engines that are spoken to; both have the same API and nearly the same command line. */
 export type EngineKind = 'docker' | 'podman';
@@ -47,8 +47,6 @@ export interface ExecStream {
   exited: Promise<ExitInfo>;
   /** Cuts the connection; the command loses its standard input. Engines have no way to signal it. */
   kill(): void;
-  /** The command's process, once it has said something, if it is one of this machine; the caller releases it. */
-  process?: (() => Promise<HeldProcess | undefined>) | undefined;
 }
 
 /** How large a terminal is, in characters. */
@@ -76,6 +74,8 @@ export interface ExecOptions {
 export interface AttachOptions extends ExecOptions {
   /** With a terminal there, which is joined with the one here. */
   terminal: boolean;
+  /** Who may keep it from reading the terminal here. */
+  gate?: TerminalGate | undefined;
 }
 
 /** The changes of a container's state that a bridge acts on. */

@@ -2,6 +2,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import type { OptionChange } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { targetVariables } from '../daemon/target-variables.ts';
+import { grantOf, grantSentence } from '../grants/grant-words.ts';
 import { operandWords } from '../targets/operand-words.ts';
 import type { BridgeInfo } from './types.ts';
 
@@ -15,7 +16,8 @@ export function infoOf(
   const { shell, where, problems } = status;
   const facts = { target, user, id, pid, started, runtime, sockets, warnings, offers, notes, problems };
   const known = { ...(shell ? { shell } : {}), ...(where ? { where } : {}) };
-  return { ...facts, ...known, result, changes, mended, variables: targetVariables(status) };
+  const grant = { grant: grantOf(status), grantText: grantSentence(status) };
+  return { ...facts, ...known, result, changes, mended, ...grant, variables: targetVariables(status) };
 }
 
 /** A bridge that ran already; an error if nothing of it works. */

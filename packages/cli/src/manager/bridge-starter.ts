@@ -1,18 +1,28 @@
-import { BridgeError } from '@gpg-bridge/core/errors';
+import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { SOCKET_TYPES } from '@gpg-bridge/core/socket-type';
 import { type BridgeOptions, checkOptions, mergedOptions, optionChanges } from '../bridge-options.ts';
 import { askDaemon, type CheckRequest, type DaemonStatus } from '../daemon/control.ts';
 import { type Predecessor, stoppedMeanwhile } from '../daemon/handover.ts';
 import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
+import {
+  isEmpty,
+  type Narrowing,
+  narrowing,
+  restrictionWords,
+  withoutExtensions,
+} from '../grants/restrictions.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { infoOf, workingInfo } from './bridge-info.ts';
 import { type BridgeLock, lockBridge } from './change-lock.ts';
+import { GrantChange } from './grant-change.ts';
 import { isUp, isUsable } from './is-usable.ts';
+import { isSameTarget } from './look-up.ts';
 import type { RunningBridges } from './running-bridges.ts';
 import { spawnDaemon } from './spawn-daemon.ts';
 import { removeLeftovers, stopDaemon } from './stop-daemon.ts';
+import { StoredGrants } from './stored-grants.ts';
 import type { BridgeInfo, EnsureOptions } from './types.ts';
 
 /** How bridges are started, and who is told about it; everything has a default. */
@@ -33,6 +43,8 @@ export interface StartOptions {
 const READY_TIMEOUT_MS = 60_000;
 /** More than a check takes whose agents do not answer. */
 const CHECK_TIMEOUT_MS = 20_000;
+/** More than looking up keys takes, with a smart card. */
+const NARROW_TIMEOUT_MS = 30_000;
 /** A little more than it takes to count as waiting for a person. */
 const NOTICE_AFTER_MS = 1_500;
 
@@ -60,38 +72,66 @@ export class BridgeStarter {
     given: BridgeOptions,
     { now = false, keep = false }: Pick<EnsureOptions, 'now' | 'keep'>,
   ): Promise<BridgeInfo> {
-    const serves = async (status: DaemonStatus) =>
-      keep ? status.state !== 'ending' : isUsable(status, given);
     const target = await resolveTarget(spec, given);
     await target.check();
+    const stored = new StoredGrants(this.#running.directory);
+    let change = new GrantChange(stored, target, given);
+    const serves = async (status: DaemonStatus) =>
+      keep ? status.state !== 'ending' : isUsable(status, change.options);
     const files = this.#running.files(bridgeKey(target));
     let running = await this.#running.findFollowing(target);
     const isChange = running !== undefined;
-    const reused = running && (await serves(running)) && (await this.#reuse(target, running, given));
+    const reuse = async (status: DaemonStatus) => {
+      const reused = await this.#reuse(target, status, given);
+      if (reused && !change.isOfRule) await change.commit();
+      return reused;
+    };
+    const reused = running && (await serves(running)) && (await reuse(running));
     if (reused) return reused;
     ensureStateDirectory(this.#running.directory);
     const lock = await lockBridge(files.lock);
     try {
-      // Somebody else may have started it while we waited.
+      // Somebody else may have started it, or changed what holds, while we waited.
+      change = new GrantChange(stored, target, given);
       running = await this.#running.findFollowing(target);
       if (running && (await serves(running))) {
-        const started = await this.#reuse(target, running, given);
+        const started = await reuse(running);
         if (started) return started;
         running = await this.#running.findFollowing(target);
       }
       if (running && running.state !== 'ending') {
-        return await this.#replace(target, running, mergedOptions(running.options, given), now, lock);
+        return await this.#replace(target, running, change, now, lock);
       }
       if (running) await stopDaemon(this.#running.files(running.key));
       this.#progress(`connecting to ${target.name}`);
       removeLeftovers(files);
-      return infoOf(await this.#spawn(target, files, given, lock), 'new');
+      return await this.#start(target, files, change, lock);
     } catch (error) {
-      throw lock.stopped.aborted
+      const isTold = error instanceof BridgeError && error.code === 'BRIDGE_NOT_RUNNING';
+      throw lock.stopped.aborted && !isTold
         ? stoppedMeanwhile(target.name, isChange || running ? 'changed' : 'started')
         : error;
     } finally {
       lock.release();
+    }
+  }
+
+  /** Starts a bridge where none runs. */
+  async #start(
+    target: Target,
+    files: BridgeFiles,
+    change: GrantChange,
+    lock: BridgeLock,
+  ): Promise<BridgeInfo> {
+    await change.begin();
+    try {
+      await this.#narrowOthers(target, change);
+      const status = await this.#spawn(target, files, change.options, lock);
+      await change.commit();
+      return infoOf({ ...status, notes: [...status.notes, ...inheritedNote(change)] }, 'new');
+    } catch (error) {
+      await change.rollBack();
+      throw error;
     }
   }
 
@@ -134,17 +174,59 @@ export class BridgeStarter {
   }
 
   /**
-   * Gives a bridge that runs other options: a new one is started beside it and takes its sockets when it works. If
-   * that fails, the old one keeps or takes back what it had.
+   * Gives a bridge that runs other options. What takes something away from the target holds at once; then a new bridge
+   * is started beside the old one and takes its sockets when it works. If that fails, the old one keeps or takes back
+   * what it had, and stays as narrow as it has become.
    */
   async #replace(
+    target: Target,
+    running: DaemonStatus,
+    change: GrantChange,
+    now: boolean,
+    lock: BridgeLock,
+  ): Promise<BridgeInfo> {
+    const isThere = running.key === bridgeKey(target);
+    const before = isThere ? running.options : withoutExtensions(running.options);
+    const options = mergedOptions(before, change.options);
+    checkOptions(options, before);
+    const narrower = narrowing(running.options, options);
+    await change.begin();
+    try {
+      if (!isEmpty(narrower)) await narrowBridge(this.#running.files(running.key), narrower);
+      await this.#narrowOthers(target, change);
+    } catch (error) {
+      await change.rollBack();
+      throw error;
+    }
+    try {
+      const info = await this.#succeed(target, running, options, now, lock);
+      await change.commit();
+      return info;
+    } catch (error) {
+      throw narrowedAllTheSame(lock.stopped.aborted ? stoppedMeanwhile(target.name) : error, narrower);
+    }
+  }
+
+  /** Tells the bridges of the target's other users what holds for them, too. */
+  async #narrowOthers(target: Target, change: GrantChange): Promise<void> {
+    if (!change.isForEveryone) return;
+    const others = (await this.#running.list()).filter(
+      (status) => status.key !== bridgeKey(target) && isSameTarget(status, target),
+    );
+    for (const { key, user, options } of others) {
+      const narrower = narrowing(options, mergedOptions(options, change.heldFor(user)));
+      if (!isEmpty(narrower)) await narrowBridge(this.#running.files(key), narrower);
+    }
+  }
+
+  /** Starts a bridge in the place of one that runs. */
+  async #succeed(
     target: Target,
     running: DaemonStatus,
     options: BridgeOptions,
     now: boolean,
     lock: BridgeLock,
   ): Promise<BridgeInfo> {
-    checkOptions(options, running.options);
     const changes = optionChanges(running.options, options);
     const files = this.#running.files(running.key);
     const itsFiles = this.#running.files(bridgeKey(target));
@@ -209,6 +291,27 @@ export class BridgeStarter {
     this.#notice(`${waiting.command}${key} in ${target.name} ${since} and ${consequence}`);
     return true;
   }
+}
+
+/** Has a bridge keep to narrower options from now on; throws if it can't. */
+async function narrowBridge({ control }: BridgeFiles, narrower: Narrowing): Promise<void> {
+  const status = await askDaemon(control, 'narrow', NARROW_TIMEOUT_MS, narrower);
+  // One that has ended meanwhile lets nothing be used.
+  if (status?.narrow?.error !== undefined) throw BridgeError.fromJSON(status.narrow.error);
+}
+
+/** The error of a change that failed after something was taken away, which stays so. */
+function narrowedAllTheSame(error: unknown, narrower: Narrowing): unknown {
+  const words = restrictionWords(narrower);
+  if (words.length === 0) return error;
+  const { code, what, why, fix } = toBridgeError(error, 'the bridge was not changed');
+  const stays = `what was narrowed stays so: ${words.join(', ')}`;
+  return new BridgeError(code, { what, why: `${why}; ${stays}`, fix, cause: error });
+}
+
+/** Says that restrictions hold which nobody named now. */
+function inheritedNote({ inherited }: GrantChange): string[] {
+  return inherited.length === 0 ? [] : [`restrictions that were given before hold: ${inherited.join(', ')}`];
 }
 
 /** The status of a bridge once it is ready; undefined if it ends meanwhile. One whose target does not come is an error. */

@@ -4,13 +4,15 @@ import { type BridgeSelector, checkOptions, withDeadline, withHostAgents } from 
 import { askDaemon, type DaemonStatus } from '../daemon/control.ts';
 import { hasName } from '../daemon/match-target.ts';
 import { type BridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
+import { heldFor, namesRestriction, type Restrictions } from '../grants/restrictions.ts';
 import { workingInfo } from './bridge-info.ts';
 import type { StartOptions } from './bridge-starter.ts';
 import { confirmBridge } from './confirm-bridge.ts';
 import { isListening } from './is-usable.ts';
-import { locateKnown } from './look-up.ts';
+import { locateKnown, resolveKnown } from './look-up.ts';
 import { RunningBridges } from './running-bridges.ts';
 import type { StopResult } from './stop-daemon.ts';
+import { StoredGrants } from './stored-grants.ts';
 import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
 /** How a manager is set up; everything has a default. */
@@ -47,7 +49,8 @@ export class Manager implements SocketBridgeManager {
     const { SSH_AUTH_SOCK: agent, ...env } = process.env;
     const isLeftOut = !agent || (ignoresDeadAgent && !(await isListening(agent)));
     const given = withDeadline(withHostAgents(said, isLeftOut ? env : process.env));
-    const confirmed = keep || isAsked ? undefined : await confirmBridge(this.#running, spec, given);
+    const isLong = keep || isAsked || namesRestriction(said);
+    const confirmed = isLong ? undefined : await confirmBridge(this.#running, spec, given);
     if (confirmed) return workingInfo(confirmed);
     // Loaded late: an `up` that finds its bridge running has to be quick, and does not need it.
     const { BridgeStarter } = await import('./bridge-starter.ts');
@@ -149,6 +152,43 @@ export class Manager implements SocketBridgeManager {
   /** The key that the files of a target's bridge are named after, whether it runs or not. */
   async keyOf(spec: string | undefined, selector: BridgeSelector = {}): Promise<string | undefined> {
     return this.#running.keyOf(spec, selector);
+  }
+
+  /** Whether restrictions are stored for any target. */
+  hasRestrictions(): boolean {
+    return new StoredGrants(this.#running.directory).hasAny;
+  }
+
+  /** Whether restrictions are stored for a target; `user`: for the user of the selector alone. */
+  async isRestricted(
+    spec: string | undefined,
+    selector: BridgeSelector = {},
+  ): Promise<'user' | 'everyone' | undefined> {
+    const stored = new StoredGrants(this.#running.directory);
+    const target = await resolveKnown(spec, selector);
+    const named = target ?? (await locateKnown(spec, selector));
+    if (!named || !stored.has(named)) return undefined;
+    const isOwn = target && selector.user !== undefined && stored.hasUser(target, target.user);
+    return isOwn ? 'user' : 'everyone';
+  }
+
+  /** What a target with a user may do once its bridge is up, as far as it is stored; undefined if nothing is. */
+  async restrictionsOf(
+    spec: string | undefined,
+    selector: BridgeSelector = {},
+  ): Promise<Restrictions | undefined> {
+    const target = await resolveKnown(spec, selector);
+    const grant = target && new StoredGrants(this.#running.directory).read(target);
+    return grant && heldFor(grant, target.user);
+  }
+
+  /** Drops the restrictions of a target, or with a user those of that user alone; false if there were none. */
+  async forget(spec: string | undefined, selector: BridgeSelector = {}): Promise<boolean> {
+    const stored = new StoredGrants(this.#running.directory);
+    const target = await resolveKnown(spec, selector);
+    if (target && selector.user !== undefined) return stored.forgetUser(target, target.user);
+    const named = target ?? (await locateKnown(spec, selector));
+    return named !== undefined && stored.forget(named);
   }
 
   /** Gives a target the host's public keys and their trust again; undefined if it has no bridge. */

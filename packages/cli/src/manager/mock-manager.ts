@@ -1,4 +1,5 @@
 import type { BridgeSelector } from '../bridge-options.ts';
+import { grantOf, grantSentence } from '../grants/grant-words.ts';
 import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
 /** One recorded call. */
@@ -27,6 +28,7 @@ export class MockManager implements SocketBridgeManager {
     if (this.overrides.ensureBridge) return this.overrides.ensureBridge(target, options);
     const present = this.#running.get(target);
     if (present) return { ...present, result: 'running' };
+    const granted = { target, options: options ?? {}, sockets: [] };
     const info: BridgeInfo = {
       target,
       user: options?.user ?? '',
@@ -42,6 +44,8 @@ export class MockManager implements SocketBridgeManager {
       changes: [],
       problems: [],
       mended: [],
+      grant: grantOf(granted),
+      grantText: grantSentence(granted),
       variables: {},
     };
     this.#running.set(target, info);

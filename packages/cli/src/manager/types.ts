@@ -1,5 +1,6 @@
 import type { BridgeOptions, BridgeSelector, OptionChange } from '../bridge-options.ts';
 import type { BridgeFacts } from '../daemon/control.ts';
+import type { GrantDocument } from '../grants/grant-words.ts';
 
 /** A running bridge. */
 export interface BridgeInfo extends BridgeFacts {
@@ -13,6 +14,10 @@ export interface BridgeInfo extends BridgeFacts {
   changes: OptionChange[];
   /** What did not work, and does again. */
   mended: string[];
+  /** What the target may do with the host's keys. */
+  grant: GrantDocument;
+  /** The same in one sentence. */
+  grantText: string;
   /** What programs in the target need in their environment to use it. */
   variables: Record<string, string>;
 }

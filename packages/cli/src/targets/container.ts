@@ -45,8 +45,8 @@ async function foundTarget(following: Following, found: ContainerInfo): Promise<
     byName,
     shell: pasteable(shell),
     exec: (argv) => engine.exec(found.id, argv, user === undefined ? {} : { user }),
-    attach: (argv, terminal) =>
-      engine.attach(found.id, argv, { terminal, ...(user === undefined ? {} : { user }) }),
+    attach: (argv, terminal, gate) =>
+      engine.attach(found.id, argv, { terminal, gate, ...(user === undefined ? {} : { user }) }),
     async check() {
       // What was found when the target was resolved serves for the first check.
       const { running } = seen ?? (await engine.inspectContainer(found.id));

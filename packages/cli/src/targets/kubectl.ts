@@ -4,6 +4,7 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import { describeFailure, type ProgramResult, runProgram } from '@gpg-bridge/core/process/run-program';
 import { printable } from '@gpg-bridge/core/text/escape';
 import { attachProcess } from '../engine/attach.ts';
+import type { TerminalGate } from '../engine/terminal-gate.ts';
 import { pasteable } from './shell-quote.ts';
 import { spawnExec } from './spawn-exec.ts';
 import { withStderrLines } from './stderr-lines.ts';
@@ -82,9 +83,15 @@ export class Kubectl {
     );
   }
 
-  async attach(pod: string, container: string, argv: readonly string[], terminal: boolean) {
+  async attach(
+    pod: string,
+    container: string,
+    argv: readonly string[],
+    terminal: boolean,
+    gate?: TerminalGate,
+  ) {
     const words = [...this.words, 'exec', terminal ? '-it' : '-i', pod, '-c', container, '--', ...argv];
-    return attachProcess('kubectl', words, this.env);
+    return attachProcess('kubectl', words, this.env, gate);
   }
 
   async get<T>(words: readonly string[]): Promise<T> {

@@ -89,7 +89,7 @@ async function podTarget(kubectl: Kubectl, wanted: PodName, namespaceUid = ''): 
     reachedByCommand: true,
     shell: pasteable(['kubectl', ...words]),
     exec: (argv) => kubectl.exec(podName, container, argv),
-    attach: (argv, terminal) => kubectl.attach(podName, container, argv, terminal),
+    attach: (argv, ...how) => kubectl.attach(podName, container, argv, ...how),
     async check() {
       const phase = pod.status?.phase ?? 'Running';
       if (phase === 'Running') return;

@@ -5,19 +5,13 @@ import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
 import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
 import { attachProcess } from '../engine/attach.ts';
 import type { ExecStream } from '../engine/engine.ts';
+import { isForExec } from '../environment.ts';
 import { pasteable } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
 import { leadsElsewhere, refuseUser, type Target, type TargetOptions, wrongTarget } from './target.ts';
 
 /** As many as Linux follows. */
 const MAX_LINKS = 40;
-
-/**
- * Variables that usual commands look at to find what they run a command in. Beside them, the variables that the
- * prefix names itself count; all others may differ from terminal to terminal.
- */
-const WHERE_VARIABLES =
-  /^(?:HOME|KUBECONFIG|XDG_RUNTIME_DIR|XDG_CONFIG_HOME|DOCKER_(?:HOST|CONTEXT|CONFIG)|CONTAINER_(?:HOST|CONNECTION)|CONTAINERD_\w+|LXD_\w+|INCUS_\w+|LIBVIRT_\w+|VAGRANT_\w+|NOMAD_\w+|AWS_(?:PROFILE|REGION|DEFAULT_REGION)|CLOUDSDK_\w+)$/;
 
 interface CommandTarget {
   kind: string;
@@ -47,9 +41,9 @@ function commandTarget({ kind, id, user = '', command, env, ...rest }: CommandTa
     user,
     ...rest,
     exec,
-    async attach(argv) {
+    async attach(argv, _terminal, gate) {
       const [program, ...words] = command(argv);
-      return attachProcess(program, words, env);
+      return attachProcess(program, words, env, gate);
     },
     check: rest.check ?? (async () => {}),
     watch: async () => () => {},
@@ -156,11 +150,14 @@ export async function execTarget(
   });
 }
 
-/** The variables that decide where a command leads. */
+/**
+ * The variables that decide where a command leads: those that it names, and those that usual commands look at. All
+ * others may differ from terminal to terminal.
+ */
 export function execPlace(prefix: string, env: NodeJS.ProcessEnv): string {
   const named = new Set([...prefix.matchAll(/\$\{?(\w+)/g)].map(([, name]) => name));
   const variables = Object.entries(env)
-    .filter(([name, value]) => value && (named.has(name) || WHERE_VARIABLES.test(name)))
+    .filter(([name, value]) => value && (named.has(name) || isForExec(name)))
     .sort(([a], [b]) => (a < b ? -1 : 1));
   return JSON.stringify(variables);
 }

@@ -1,6 +1,7 @@
 import { runProgram } from '@gpg-bridge/core/process/run-program';
 import { attachProcess } from '../engine/attach.ts';
 import type { ExecStream } from '../engine/engine.ts';
+import { HOST_KEY_CHECK, HostKeyPin, OTHER_HOST_KEY } from './host-key-pin.ts';
 import { loginShellCommand } from './login-shell-command.ts';
 import { pasteable } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
@@ -26,21 +27,6 @@ const PLACE: readonly (keyof SshPlace)[] = [
   'proxycommand',
 ];
 
-/** Carries the host key of the first connection to the check. */
-const HOST_KEY_VARIABLE = 'GPG_BRIDGE_HOST_KEY';
-const HOST_KEY_MARK = 'gpg-bridge-host-key ';
-const OTHER_HOST_KEY = 'the machine has another host key than when the bridge was started';
-
-/**
- * ssh runs this for the key of a host (`%I` is HOSTNAME, `%K` the key), beside looking into the known hosts; it
- * adds none to them. The first connection tells its key; with another one later ones are given up by ssh.
- */
-const HOST_KEY_CHECK =
-  // Without braces: ssh itself would take those for a variable that has to be set.
-  `KnownHostsCommand=/bin/sh -c '[ "$1" = HOSTNAME ] || exit 0; ` +
-  `[ -z "$${HOST_KEY_VARIABLE}" ] || [ "$${HOST_KEY_VARIABLE}" = "$2" ] || ` +
-  `{ echo "${OTHER_HOST_KEY}" >&2; exit 1; }; echo "${HOST_KEY_MARK}$2" >&2' sh %I %K`;
-
 /** Questions to ssh's configuration are answered at once, unless a `Match exec` of the person's takes long. */
 const CONFIG_TIMEOUT_MS = 20_000;
 
@@ -56,7 +42,7 @@ export async function sshTarget(
   const check = (await mayCheckHostKey(name, env, config)) ? ['-o', HOST_KEY_CHECK] : [];
   const options = ['-o', 'BatchMode=yes', '-o', 'ForwardAgent=no', ...pins];
   const fixed = ['-T', ...options, ...check, '--', name];
-  let hostKey: string | undefined;
+  const pin = new HostKeyPin();
   return {
     kind: 'ssh',
     id: name,
@@ -69,25 +55,51 @@ export async function sshTarget(
     async exec(argv) {
       // ssh sends one string, which the login shell of the other side parses.
       const words = [...fixed, loginShellCommand(argv)];
-      const keyed = hostKey === undefined ? env : { ...env, [HOST_KEY_VARIABLE]: hostKey };
-      const exec = await spawnExec('ssh', words, keyed);
-      return withoutMarks(exec, (key) => {
-        hostKey ??= key;
-      });
+      const { variables, over } = pin.connecting();
+      try {
+        const exec = await spawnExec('ssh', words, { ...env, ...variables });
+        void exec.exited.then(over);
+        return withoutReason(exec);
+      } catch (error) {
+        over();
+        throw error;
+      }
     },
-    attach(argv, terminal) {
+    async attach(argv, terminal, gate) {
       // At the end of a terminal ssh says that the connection is closed, unless only errors are wanted.
       const words = terminal ? ['-t', '-o', 'LogLevel=ERROR'] : ['-T'];
-      return attachProcess(
-        'ssh',
-        [...words, ...options, '--', name, loginShellCommand(reporting(argv))],
-        env,
-      );
+      const own = gate && isShared(config) ? await ownConnection(name, options, env) : [];
+      const command = loginShellCommand(reporting(argv));
+      return attachProcess('ssh', [...words, ...options, ...own, '--', name, command], env, gate);
     },
     check: async () => {},
     watch: async () => () => {},
     comesBack: backOff,
   };
+}
+
+/** Whether ssh may leave a session to another process of its own, which then reads the terminal. */
+function isShared(config: ReadonlyMap<string, string> | undefined): boolean {
+  return (config?.get('controlpath') ?? 'none') !== 'none';
+}
+
+/**
+ * Options for a connection that is not shared, since a process elsewhere can't be kept from reading the terminal; none
+ * if only a shared one is to be had, as with a server that asks for a code at the first.
+ */
+async function ownConnection(
+  name: string,
+  options: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<string[]> {
+  const own = ['-o', 'ControlPath=none'];
+  const args = ['-T', ...options, ...own, '--', name, 'true'];
+  const tried = await runProgram('ssh', args, { env, timeoutMs: CONFIG_TIMEOUT_MS }).catch(() => undefined);
+  if (tried?.status === 0) return own;
+  process.stderr.write(
+    `gpg-bridge: ssh shares a connection to ${name}: what you type for a pinentry in this terminal may reach it, too\n`,
+  );
+  return [];
 }
 
 /**
@@ -148,17 +160,12 @@ async function mayCheckHostKey(
   return (await sshConfig(name, env, ['-o', HOST_KEY_CHECK])) !== undefined;
 }
 
-/** Takes the check's own lines out of what the command prints on its standard error. */
-function withoutMarks(exec: ExecStream, learn: (key: string) => void): ExecStream {
-  let isLearned = false;
+/** ssh only says that the check failed, behind the check's own words. */
+function withoutReason(exec: ExecStream): ExecStream {
   let isRefused = false;
   return withStderrLines(exec, (line) => {
-    if (isRefused) return undefined; // ssh only says then that the check failed
-    isRefused = line.startsWith(OTHER_HOST_KEY);
-    // The first is ssh's own: nothing of the other side is heard before its key was checked.
-    if (!line.startsWith(HOST_KEY_MARK) || isLearned) return line;
-    isLearned = true;
-    learn(line.slice(HOST_KEY_MARK.length).trim());
-    return undefined;
+    if (isRefused) return undefined;
+    isRefused = line.includes(OTHER_HOST_KEY); // maybe behind words of a jump host
+    return isRefused ? OTHER_HOST_KEY : line;
   });
 }

@@ -1,6 +1,7 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { ExecStream, ExitInfo } from '../engine/engine.ts';
+import type { TerminalGate } from '../engine/terminal-gate.ts';
 
 /** What a person may say beside the target's name. */
 export interface TargetOptions {
@@ -43,9 +44,9 @@ export interface Target {
   exec(argv: readonly string[]): Promise<ExecStream>;
   /**
    * Runs a command there on this process's own streams, with a terminal if there is one here; resolves to how it
-   * ended.
+   * ended. `gate` keeps it from reading the terminal here.
    */
-  attach(argv: readonly string[], terminal: boolean): Promise<ExitInfo>;
+  attach(argv: readonly string[], terminal: boolean, gate?: TerminalGate): Promise<ExitInfo>;
   /** Rejects unless the target is there and running. */
   check(): Promise<void>;
   /**

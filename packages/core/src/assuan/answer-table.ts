@@ -13,8 +13,8 @@ export interface TableEntry {
   /** Never used for another entry by the same host. */
   readonly id: number;
   /**
-   * A POSIX extended regular expression for the line without its LF, from `^` to `$`, with nothing in it that Perl,
-   * Python or JavaScript understands in another way: no `.`, no classes by name, no groups.
+   * A POSIX extended regular expression for the line without its LF, from `^` to `$`, with nothing in it that Perl
+   * or JavaScript understands in another way: no `.`, no classes by name, no groups.
    */
   readonly pattern: string;
   /** The whole response, with its LF. */

@@ -2,7 +2,7 @@ import { conversation, cut, places, type Turn } from '@gpg-bridge/test-support/c
 import { countedBytes } from '@gpg-bridge/test-support/counted-bytes';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { type Block, type BlockKind, BlockScanner, CUT_LINE_BYTES, MAX_LINE_BYTES } from './block-scanner.ts';
+import { type BlockKind, BlockScanner, MAX_LINE_BYTES } from './block-scanner.ts';
 import { LineHead } from './line-head.ts';
 
 const bytes = (text: string) => Buffer.from(text, 'latin1');
@@ -144,23 +144,10 @@ describe('BlockScanner', () => {
       }
     });
 
-    it.each([
-      ['data', `D ${'x'.repeat(CUT_LINE_BYTES - 2)}`],
-      ['a comment', `# ${'x'.repeat(CUT_LINE_BYTES - 2)}`],
-    ])('cuts a longer line of an inquiry where the agent does: %s', (_name, cut) => {
-      const input = `D begins\n${cut}the rest\nEND\n`;
-      for (const size of [1, 16, 1000, input.length]) {
-        const scanner = new BlockScanner();
-        const blocks: string[] = [];
-        for (let at = 0; at < input.length; at += size) {
-          scanner.push(bytes(input.slice(at, at + size)));
-          for (let block: Block | undefined; (block = scanner.next(blocks[0] ? 'command' : 'inquiry')); ) {
-            blocks.push(block.bytes.toString());
-          }
-        }
-        expect(blocks).toEqual([`D begins\n${cut}`, 'the rest\n', 'END\n']);
-        expect(scanner.buffered).toBe(0);
-      }
+    it.each(['D ', '# '])('refuses a longer line of an inquiry: %j', (start) => {
+      const scanner = new BlockScanner();
+      scanner.push(bytes(`D begins\n${start.padEnd(MAX_LINE_BYTES + 1, 'x')}`));
+      expect(() => scanner.next('inquiry')).toThrow(expect.objectContaining({ code: 'LINE_TOO_LONG' }));
     });
 
     it('allows a block of the limit, and refuses one byte more', () => {

@@ -10,7 +10,7 @@ export interface Block {
   readonly bytes: Buffer;
   /** First word of the line that ended the block, as it was sent, at most 32 bytes. */
   readonly word: string;
-  /** The line that ended the block, without its line end; one that was cut has none. */
+  /** The line that ended the block, without its line end. */
   readonly line: Buffer;
 }
 
@@ -19,11 +19,6 @@ export interface Block {
  * 1,001 bytes and LF, and resets the connection for one byte more.
  */
 export const MAX_LINE_BYTES = 1001;
-/**
- * Where gpg-agent cuts a longer line of an inquiry: it answers these bytes with an error, without waiting for
- * the end of the line, and takes what follows for the next command.
- */
-export const CUT_LINE_BYTES: number = MAX_LINE_BYTES + 1;
 /** The largest block unless the owner says otherwise. */
 const DEFAULT_MAX_BLOCK_BYTES = 64 * 1024 * 1024;
 
@@ -32,8 +27,6 @@ interface BlockRule {
   sender: string;
   /** Whether `D` lines belong to the block, or are lines like any other. */
   data: boolean;
-  /** Whether a line that is too long ends the block where the agent cuts it, or is an error. */
-  cutsLines?: boolean;
   /** First words that end the block; without a list, every line that is not blank, a comment or data does. */
   ends?: ReadonlySet<string>;
   /** First words that belong to the block and do not end it. With `ends`, any other word is an error. */
@@ -48,7 +41,7 @@ interface BlockRule {
 const RULES: Readonly<Record<BlockKind, BlockRule>> = {
   greeting: { sender: 'the agent', data: false },
   command: { sender: 'the client', data: false },
-  inquiry: { sender: 'the client', data: true, cutsLines: true },
+  inquiry: { sender: 'the client', data: true },
   response: {
     sender: 'the agent',
     data: true,
@@ -92,13 +85,11 @@ export class BlockScanner {
     const line = this.#line;
     const chunks = this.#chunks;
     while (chunks.scan(line)) {
-      if (this.#isCut(rule)) return this.#cutBlock();
       this.#checkLimits(rule);
       if (this.#endsBlock(rule)) return this.#takeBlock(chunks.scanned);
       this.#lineStart = chunks.scanned;
     }
     if (chunks.scanned === 0) return undefined;
-    if (this.#isCut(rule)) return this.#cutBlock();
     this.#checkLimits(rule);
     return undefined;
   }
@@ -110,18 +101,6 @@ export class BlockScanner {
     this.#lineStart = 0;
     this.#kind = undefined;
     this.#failure = undefined;
-  }
-
-  #isCut(rule: BlockRule): boolean {
-    return rule.cutsLines === true && this.#line.length > MAX_LINE_BYTES;
-  }
-
-  /** Ends the block inside a line; the rest of that line is read again, as one of its own. */
-  #cutBlock(): Block {
-    const block = this.#takeBlock(this.#lineStart + CUT_LINE_BYTES);
-    this.#line.reset();
-    this.#chunks.rewind();
-    return block;
   }
 
   #takeBlock(size: number): Block {

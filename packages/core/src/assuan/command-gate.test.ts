@@ -9,6 +9,7 @@ const GRIP = 'A'.repeat(40);
 function gate(rules: Partial<GateRules> = {}) {
   const sent = { agent: '', client: '', ends: [] as boolean[], resumes: 0 };
   const operations: Operation[] = [];
+  const broken: string[] = [];
   const made = new CommandGate(
     {
       ...rules,
@@ -22,16 +23,14 @@ function gate(rules: Partial<GateRules> = {}) {
       toClient: (bytes) => void (sent.client += bytes.toString('latin1')),
       endAgent: (isAnswered) => void sent.ends.push(isAnswered),
       resume: () => void sent.resumes++,
-      broken: (error) => {
-        throw error;
-      },
+      broken: (error) => void broken.push(error.code),
     },
     { now: () => 1_000 },
   );
   const client = (text: string) => made.fromClient(Buffer.from(text, 'latin1'));
   const agent = (text: string) => made.fromAgent(Buffer.from(text, 'latin1'));
   agent('OK hello\n');
-  return { made, sent, operations, client, agent };
+  return { made, sent, broken, operations, client, agent };
 }
 
 const words = (operations: readonly Operation[]) =>
@@ -68,7 +67,7 @@ describe('a gate', () => {
     expect(operations.at(-1)).toMatchObject({ command: 'PKSIGN', key: GRIP });
   });
 
-  it('passes the data of an inquiry as it comes, and what ends it', () => {
+  it('passes the data of an inquiry line by line, and what ends it', () => {
     const { sent, operations, client, agent } = gate();
     client('PKDECRYPT\n');
     agent('S INQUIRE_MAXLEN 255\nINQUIRE CIPH');
@@ -76,7 +75,7 @@ describe('a gate', () => {
     agent('ERTEXT\n');
     expect(sent.client).toContain('INQUIRE CIPHERTEXT\n');
     client('D ab');
-    expect(sent.agent).toBe('PKDECRYPT\nD ab');
+    expect(sent.agent).toBe('PKDECRYPT\n');
     client(`${'x'.repeat(900)}\n${`D ${'x'.repeat(990)}\n`.repeat(5)}END\nRESET\n`);
     expect(sent.agent.endsWith('END\n')).toBe(true);
     agent('D plain\nOK\n');
@@ -86,29 +85,97 @@ describe('a gate', () => {
   });
 
   it.each([
-    ['D ', 'in one piece'],
-    ['# ', 'in one piece'],
-    ['D ', 'byte by byte'],
-    ['  ', 'byte by byte'],
-  ])(
-    'takes what is behind the longest line of an inquiry for a command, as the agent does (%s, %s)',
-    (start, how) => {
-      const { sent, operations, client, agent } = gate({
-        admit: ({ command }) => (command === 'GET_PASSPHRASE' ? { answer: Buffer.from('ERR 1\n') } : PASS),
-      });
+    ['an escape without digits', 'D ab%\n'],
+    ['an escape with one digit', 'D ab%4\n'],
+    ['an escape that the line end cuts', 'D ab%4\r\n'],
+    ['an escape that is no number', 'D %zz\n'],
+    ['a bare CR', 'D a\rb\n'],
+    ['a line that is too long', `D ${'x'.repeat(1_001)}\n`],
+    ['a comment that is too long', `#${'x'.repeat(1_001)}\n`],
+    ['a command', 'PKSIGN\n'],
+    ['another end', 'END now\n'],
+    ['an end in small letters', 'end\n'],
+    ['data behind a tab', 'D\tab\n'],
+    ['a NUL', 'END\0\n'],
+  ])('ends a session whose client answers an inquiry with %s', (_name, line) => {
+    for (const size of [1, 7, 4_096]) {
+      const { sent, broken, operations, client, agent } = gate();
       client('PKDECRYPT\n');
       agent('INQUIRE CIPHERTEXT\n');
-      const line = start.padEnd(1_002, 'x');
-      const text = `${line}GET_PASSPHRASE x\nPKSIGN\n`;
-      if (how === 'in one piece') client(text);
-      else for (const byte of text) client(byte);
-      expect(sent.agent).toBe(`PKDECRYPT\n${line}`);
-      agent('ERR 67109127 Line passed to IPC too long <GPG Agent>\n');
-      expect(sent.agent).toBe(`PKDECRYPT\n${line}PKSIGN\n`);
-      agent('D signature\nOK\n');
-      expect(words(operations)).toEqual(['PKDECRYPT error', 'GET_PASSPHRASE refused', 'PKSIGN ok']);
-    },
-  );
+      const text = `D good\n${line}END\nPKSIGN\n`;
+      for (let at = 0; at < text.length; at += size) client(text.slice(at, at + size));
+      expect(sent.agent.replace('D good\n', '')).toBe('PKDECRYPT\nCAN\n');
+      expect(sent.client).toMatch(
+        /INQUIRE CIPHERTEXT\nERR 67109140 IPC syntax error <GPG Agent> - [^\n]*\n$/,
+      );
+      expect(broken).toEqual(['BAD_INQUIRY_DATA']);
+      expect(words(operations)).toEqual(['PKDECRYPT refused']);
+    }
+  });
+
+  it.each([
+    ['before any command', '', 'S LEAK\n'],
+    ['behind an answer', 'NOP\n', 'OK\nD leak\nOK\n'],
+    ['behind an answer, with the next command sent early', 'NOP\nNOP\n', 'OK\nD leak\nOK\n'],
+    ['behind an inquiry', 'PKDECRYPT\n', 'INQUIRE CIPHERTEXT\nD leak\n'],
+    ['behind an inquiry, with its data sent early', 'PKDECRYPT\nD x\nEND\n', 'INQUIRE C\nD leak\nOK\n'],
+  ])('ends a session whose agent speaks out of turn: %s', (_name, asked, said) => {
+    const { sent, broken, client, agent } = gate();
+    if (asked) client(asked);
+    agent(said);
+    client('RESET\n');
+    expect(broken).toEqual(['AGENT_OUT_OF_TURN']);
+    expect(sent.client).not.toMatch(/leak/i);
+    expect(sent.agent).not.toContain('RESET');
+  });
+
+  it('ends it while a command is held back, too', async () => {
+    const { sent, broken, client, agent } = gate({ admit: () => new Promise(() => {}) });
+    client('PKSIGN\n');
+    agent('D leak\n');
+    expect(broken).toEqual(['AGENT_OUT_OF_TURN']);
+    expect(sent.client).not.toContain('leak');
+  });
+
+  it('keeps the end of the data back until the rules are done, or ends the session with their answer', async () => {
+    const refusal = Buffer.from('ERR 67109115 Forbidden <GPG Agent>\n');
+    for (const decided of [undefined, refusal]) {
+      let decide = (_answer: Buffer | undefined) => {};
+      const resumes = () =>
+        new Promise<Buffer | undefined>((resolve) => {
+          decide = resolve;
+        });
+      const { sent, broken, operations, client, agent } = gate({ resumes });
+      client('PKDECRYPT\n');
+      agent('INQUIRE CIPHERTEXT\n');
+      client('D x\nEND\nRESET\n');
+      expect(sent.agent).toBe('PKDECRYPT\nD x\n');
+      decide(decided);
+      await new Promise((resolve) => setImmediate(resolve));
+      if (decided) {
+        expect(sent.agent).toBe('PKDECRYPT\nD x\nCAN\n');
+        expect(sent.client).toMatch(/INQUIRE CIPHERTEXT\nERR 67109115 Forbidden <GPG Agent>\n$/);
+        expect([broken, words(operations)]).toEqual([['BAD_INQUIRY_DATA'], ['PKDECRYPT refused']]);
+        continue;
+      }
+      agent('D plain\nOK\n');
+      agent('OK\n');
+      expect(sent.agent).toBe('PKDECRYPT\nD x\nEND\nRESET\n');
+      expect([broken, words(operations)]).toEqual([[], ['PKDECRYPT ok', 'RESET ok']]);
+    }
+  });
+
+  it('knows both keys of a decryption, until a RESET', () => {
+    const { operations, client, agent } = gate();
+    const other = 'B'.repeat(40);
+    for (const line of [`SETKEY ${GRIP}`, `SETKEY --another ${other}`, 'PKDECRYPT', 'RESET', 'PKDECRYPT']) {
+      client(`${line}\n`);
+      agent('OK\n');
+    }
+    expect(operations[2]).toMatchObject({ command: 'PKDECRYPT', key: GRIP, another: other });
+    expect(operations[4]).toEqual(expect.not.objectContaining({ key: expect.anything() }));
+    expect(operations[4]).toEqual(expect.not.objectContaining({ another: expect.anything() }));
+  });
 
   it('does not pass a comment that the agent would cut', () => {
     const { sent, client } = gate();
@@ -274,11 +341,11 @@ describe('a gate', () => {
     const { client } = gate();
     expect(() => client('X'.repeat(1_100))).toThrow(/more than 1,000 bytes/);
     const comments = gate();
-    comments.client('# a comment\n'.repeat(1_000));
-    expect(comments.sent.agent.length).toBeGreaterThan(5_000);
+    comments.client('# a comment\n\n'.repeat(1_000));
+    expect(comments.sent.agent).toBe('');
   });
 
-  it('passes the same bytes in the same order, cut at any places', () => {
+  it('passes the same lines in the same order, cut at any places, and drops comments', () => {
     const conversation = `# hello\nGETINFO pid\n\nSETHASH 8 00\nPKDECRYPT\nD a%0Ab\nEND\nRESET\n`;
     const answers = ['D 12\nOK\n', 'OK\n', 'INQUIRE X\n', 'D p\nOK\n', 'OK\n'];
     fc.assert(
@@ -310,7 +377,7 @@ describe('a gate', () => {
             client(piece);
             work();
           }
-          expect(sent.agent).toBe(conversation);
+          expect(sent.agent).toBe(conversation.replace('# hello\n', '').replace('\n\n', '\n'));
           expect(sent.client).toBe(`OK hello\n${answers.join('')}`);
           expect(words(operations)).toEqual(['GETINFO ok', 'SETHASH ok', 'PKDECRYPT ok', 'RESET ok']);
         },

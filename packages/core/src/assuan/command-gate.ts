@@ -1,23 +1,27 @@
 import { BridgeError, toBridgeError } from '../errors.ts';
-import { CUT_LINE_BYTES, MAX_LINE_BYTES } from './block-scanner.ts';
-import { isCancellation } from './error-codes.ts';
+import { MAX_LINE_BYTES } from './block-scanner.ts';
+import { GPG_ERROR, isCancellation } from './error-codes.ts';
+import { endsInquiry, isWholeDataLine } from './inquiry-lines.ts';
 import { LineHead } from './line-head.ts';
 import type { Operation, Outcome, PendingOperation } from './operation.ts';
 import {
+  type ChosenKeys,
   chosenBy,
   commandWord,
   finishedOperation,
-  keyNamedIn,
+  keysNamedIn,
   NAMES_KEY_LENGTH,
+  NO_KEYS,
   namesKey,
 } from './operation.ts';
 import { isKeyUse, usesPrivateKey } from './private-key-commands.ts';
+import { errLine } from './unavailable-agent.ts';
 
 /** What decides about commands, and is told what became of them. */
 export interface GateRules {
   /**
    * Asked before a command goes to the agent. An answer is given to the client instead; a promise keeps the
-   * command back until it resolves. `block` is the command's line with the comments before it, during the call.
+   * command back until it resolves. `block` is the command's line, during the call.
    */
   admit?(command: PendingOperation, block: Buffer): Admission | Promise<Admission>;
   /**
@@ -27,6 +31,13 @@ export interface GateRules {
   overlaps?(command: PendingOperation, block: Buffer): boolean;
   /** Asked when the agent inquires: what it is sent in the client's place, which then does not see the inquiry. */
   inquired?(): Buffer | undefined;
+  /** Told that the client owes the data of an inquiry. */
+  awaitsClient?(): void;
+  /**
+   * Asked when the client has sent all of it: an answer goes to the client, and the session ends; a promise keeps the
+   * end of the data back until it resolves.
+   */
+  resumes?(): Buffer | undefined | Promise<Buffer | undefined>;
   /**
    * Told of a command before its answer leaves for the client; an answer returned here takes its place. `goesOn`: the
    * client has left, and the agent is still at it.
@@ -37,7 +48,7 @@ export interface GateRules {
 }
 
 /** What becomes of a command: passed, as it is or as something else, or answered in the agent's place. */
-export type Admission = Passage | { answer: Buffer };
+export type Admission = Passage | { answer: Buffer /** The reason, for the log. */; why?: string };
 
 /** How a command goes to the agent. */
 export interface Passage {
@@ -59,7 +70,7 @@ export interface GateOutlets {
   endAgent(isAnswered: boolean): void;
   /** The gate takes bytes of the client again. */
   resume(): void;
-  /** The session can't go on: what the client sent while a command was held back is none of Assuan. */
+  /** The session can't go on: one of the two sent what Assuan does not allow. */
   broken(error: BridgeError): void;
 }
 
@@ -72,17 +83,17 @@ export const EMPTY_COMMENT = Buffer.from('#\n');
  */
 type Turn = 'greeting' | 'client' | 'agent' | 'inquiry' | 'held' | 'left' | 'over';
 
-/** Comments and blank lines before a command that are kept with it; more go ahead of it. */
-const MAX_COMMENT_BYTES = 4_096;
 /** Pieces in which early bytes are kept before they are put together. */
 const MAX_EARLY_PIECES = 64;
 const NOTHING = Buffer.alloc(0);
+const CANCEL = Buffer.from('CAN\n');
 
 /**
  * Stands between a client and gpg-agent on the host: gives the agent one command at a time, or those together that
  * the rules let overlap, so that the command that the agent is answering is known at every moment, whatever a client
- * sends ahead. Bytes are passed on as they are, unless the rules say otherwise; the answer to a use of a key leaves
- * in one piece, after the rules were told.
+ * sends ahead. Commands and data are passed on as they are, unless the rules say otherwise, each line only when it is
+ * complete; comments and blank lines, which no agent answers, are dropped. The answer to a use of a key leaves in one
+ * piece, after the rules were told. Bytes that the agent sends when it owes none end the session.
  */
 export class CommandGate {
   /**
@@ -108,8 +119,8 @@ export class CommandGate {
   #mustWait = false;
   /** Something was written to the agent since the last bytes of it came. */
   #hasWritten = false;
-  #chosenKey: string | undefined;
-  /** The beginning of a command whose line is not complete, with the comments before it. */
+  #chosen: ChosenKeys = NO_KEYS;
+  /** The beginning of a line that is not complete. */
   #partial = NOTHING;
   /** Bytes of the client whose turn has not come. */
   #early: Buffer[] = [];
@@ -164,6 +175,11 @@ export class CommandGate {
     return this.#current;
   }
 
+  /** Whether the client owes the data of an inquiry: neither the agent nor a person is at it then. */
+  get awaitsClient(): boolean {
+    return this.#turn === 'inquiry';
+  }
+
   /** Takes bytes of the client, which are the caller's again afterwards; false: no more until `resume`. */
   fromClient(chunk: Buffer): boolean {
     if (this.#turn === 'over') return true;
@@ -212,16 +228,31 @@ export class CommandGate {
     let from = 0;
     this.#hasWritten = false;
     for (let at = 0; at < chunk.length; ) {
+      if (!this.#isAgentsTurn) {
+        this.#outOfTurn();
+        return;
+      }
       at = line.read(chunk, at);
       if (at < 0) break;
       const last = this.#lastLine(line);
       if (!last) continue;
-      this.#answered(last, chunk.subarray(from, at), line.argument);
+      this.#answered(last, chunk.subarray(from, at), line.argument, at < chunk.length);
       from = at;
     }
     if (from < chunk.length) this.#passAnswer(from === 0 ? chunk : chunk.subarray(from));
     // What the agent was sent last was a whole command, or the end of an inquiry's data: a line of its own has room here.
     if (this.hurry && this.#turn === 'agent' && !this.#hasWritten) this.#out.toAgent(EMPTY_COMMENT);
+  }
+
+  /** Whether bytes of the agent belong to something that it owes, or to nobody who is still there. */
+  get #isAgentsTurn(): boolean {
+    return this.#turn !== 'client' && this.#turn !== 'inquiry' && this.#turn !== 'held';
+  }
+
+  /** What an agent says when it owes nothing may belong to another session, and never leaves. */
+  #outOfTurn(): void {
+    this.end();
+    this.#out.broken(outOfTurn());
   }
 
   /** The connection is gone: a command without an answer is told as `closed`, BYE as done. */
@@ -248,56 +279,88 @@ export class CommandGate {
         from = at = end;
         continue;
       }
+      if (this.#turn === 'over') return chunk.length;
       if (this.#turn !== 'client' && this.#turn !== 'inquiry') return from;
-      const lineStart = at - (line.isComplete ? 0 : line.length);
+      const start = at;
       at = line.read(chunk, at);
       if (line.length > MAX_LINE_BYTES) {
         if (this.#turn === 'client') throw lineTooLong();
-        at = lineStart + CUT_LINE_BYTES;
-        this.#behind = chunk.length - at;
-        this.#cutInquiry(chunk.subarray(from, at));
-        this.#behind = 0;
-        from = at;
-        continue;
+        this.#breakInquiry('a line of more than 1,000 bytes');
+        return chunk.length;
       }
-      if (at < 0) break;
-      if (line.isBlank || line.isComment) continue;
-      if (this.#turn === 'inquiry' && line.isData) continue;
-      this.#behind = chunk.length - at;
-      if (this.#turn === 'inquiry') {
-        // Whatever ends the data, the agent answers it.
-        this.#turn = 'agent';
-        this.#out.toAgent(chunk.subarray(from, at));
-      } else {
-        this.#command(chunk.subarray(from, at));
+      if (at < 0) {
+        this.#partial = Buffer.concat([this.#partial, chunk.subarray(start)]);
+        return chunk.length;
       }
-      this.#behind = 0;
+      const bytes = this.#takeLine(chunk.subarray(start, at));
       from = at;
+      if (line.isBlank || line.isComment) continue;
+      this.#behind = chunk.length - at;
+      if (this.#turn === 'inquiry') this.#inquiryLine(bytes);
+      else this.#command(bytes);
+      this.#behind = 0;
     }
-    if (from === chunk.length) return from;
-    const rest = chunk.subarray(from);
-    if (this.#turn === 'inquiry') this.#out.toAgent(rest);
-    else this.#keep(rest);
     return chunk.length;
   }
 
-  /**
-   * A line of an inquiry is longer than the agent reads: it answers the first bytes with an error and takes the rest
-   * for a command. So the rest is one here, too.
-   */
-  #cutInquiry(bytes: Buffer): void {
-    this.#fromClient.reset();
-    this.#turn = 'agent';
-    this.#out.toAgent(bytes);
+  /** The line that these bytes complete. */
+  #takeLine(bytes: Buffer): Buffer {
+    if (this.#partial.length === 0) return bytes;
+    const whole = Buffer.concat([this.#partial, bytes]);
+    this.#partial = NOTHING;
+    return whole;
   }
 
-  /** Keeps the beginning of a command. */
-  #keep(rest: Buffer): void {
-    this.#partial = Buffer.concat([this.#partial, rest]);
-    if (this.#fromClient.isComplete && this.#partial.length > MAX_COMMENT_BYTES) {
-      this.#out.toAgent(this.#partial);
-      this.#partial = NOTHING;
+  /** Gives the agent a line of an inquiry's data, or the one that ends it, and nothing else. */
+  #inquiryLine(bytes: Buffer): void {
+    const isData = this.#fromClient.isData;
+    if (!(isData ? isWholeDataLine(bytes) : endsInquiry(bytes))) {
+      this.#breakInquiry(isData ? 'a data line with a broken escape' : 'neither data nor its end');
+      return;
     }
+    if (isData) {
+      this.#unwritten.push(bytes);
+      return;
+    }
+    const refusal = this.#rules.resumes?.();
+    if (!(refusal instanceof Promise)) {
+      this.#endData(bytes, refusal);
+      return;
+    }
+    this.#turn = 'held';
+    const [operation, kept] = [this.#current, Buffer.from(bytes)];
+    refusal
+      .then((decided) => {
+        if (this.#turn !== 'held' || this.#current !== operation) return;
+        this.#endData(kept, decided);
+        this.#useEarly();
+        this.#write();
+      })
+      .catch((error) => this.#out.broken(toBridgeError(error, 'the session cannot go on')));
+  }
+
+  #endData(bytes: Buffer, refusal: Buffer | undefined): void {
+    if (refusal) {
+      this.#cancelInquiry(refusal, 'data for a command that may not be carried out any more');
+      return;
+    }
+    this.#turn = 'agent';
+    this.#unwritten.push(bytes);
+  }
+
+  #breakInquiry(what: string): void {
+    this.#cancelInquiry(errLine(GPG_ERROR.ASSUAN_SYNTAX, `the client sent ${what}`), what);
+  }
+
+  /** The end of an inquiry's data must not reach the agent: the client gets an answer, the agent CAN; both are ended. */
+  #cancelInquiry(answer: Buffer, what: string): void {
+    const operation = this.#current;
+    if (operation) this.#finish(operation, 'refused');
+    this.#write(); // whole lines of data, which an agent does not answer
+    this.end();
+    this.#out.toAgent(CANCEL);
+    this.#out.toClient(answer);
+    this.#out.broken(brokenInquiry(what));
   }
 
   /** Sends the next line with the commands that the agent is answering, if it may; returns where it ended. */
@@ -320,10 +383,8 @@ export class CommandGate {
   /** The command whose line was read. */
   #operation(): PendingOperation {
     const command = commandWord(this.#fromClient);
-    const key =
-      keyNamedIn(this.#fromClient.argument) ?? (usesPrivateKey(command) ? this.#chosenKey : undefined);
-    const startedAt = this.#now();
-    return key === undefined ? { command, startedAt } : { command, key, startedAt };
+    const keys = usesPrivateKey(command) ? this.#chosen : keysNamedIn(this.#fromClient.argument);
+    return { command, ...keys, startedAt: this.#now() };
   }
 
   #write(): void {
@@ -334,9 +395,7 @@ export class CommandGate {
     this.#out.toAgent(more.length === 0 ? first : Buffer.concat([first, ...more]));
   }
 
-  #command(bytes: Buffer): void {
-    const block = this.#partial.length > 0 ? Buffer.concat([this.#partial, bytes]) : bytes;
-    this.#partial = NOTHING;
+  #command(block: Buffer): void {
     const operation = this.#operation();
     this.#current = operation;
     const admission = this.#rules.admit?.(operation, block) ?? PASS;
@@ -379,10 +438,20 @@ export class CommandGate {
     return line.wordIs('INQUIRE') ? 'INQUIRE' : undefined;
   }
 
-  #answered(last: 'greeting' | 'OK' | 'ERR' | 'INQUIRE', bytes: Buffer, argument: string): void {
+  #answered(
+    last: 'greeting' | 'OK' | 'ERR' | 'INQUIRE',
+    bytes: Buffer,
+    argument: string,
+    hasMore: boolean,
+  ): void {
     if (this.#turn === 'left') {
       this.#turn = 'over';
       this.#rules.finishedLate?.(last === 'OK' ? 'ok' : 'cancelled');
+      return;
+    }
+    // Said before the agent can have got anything more of the client, so it answers nothing of that.
+    if (hasMore && (last === 'INQUIRE' || this.#overlapping.length === 0)) {
+      this.#outOfTurn();
       return;
     }
     const whole = this.#withheld.length > 0 ? Buffer.concat([...this.#withheld.splice(0), bytes]) : bytes;
@@ -394,6 +463,7 @@ export class CommandGate {
         return;
       }
       this.#turn = 'inquiry';
+      this.#rules.awaitsClient?.();
       this.#mustWait = false;
       this.#out.toClient(answer);
     } else {
@@ -439,7 +509,7 @@ export class CommandGate {
     goesOn?: boolean,
   ): Buffer | undefined {
     this.#current = undefined;
-    if (outcome === 'ok') this.#chosenKey = chosenBy(operation, this.#chosenKey);
+    if (outcome === 'ok') this.#chosen = chosenBy(operation, this.#chosen);
     const durationMs = Math.max(0, this.#now() - operation.startedAt);
     return this.#rules.finished(finishedOperation(operation, outcome, durationMs, errorCode), goesOn);
   }
@@ -469,6 +539,22 @@ export class CommandGate {
       this.#out.endAgent(this.#turn === 'client');
     }
   }
+}
+
+function outOfTurn(): BridgeError {
+  return new BridgeError('AGENT_OUT_OF_TURN', {
+    what: "the host's gpg-agent spoke out of turn",
+    why: 'it sent more than the response it owed, so the session was ended',
+    fix: 'Check that the socket really belongs to gpg-agent.',
+  });
+}
+
+function brokenInquiry(what: string): BridgeError {
+  return new BridgeError('BAD_INQUIRY_DATA', {
+    what: 'the session cannot go on',
+    why: `the client answered an inquiry with ${what}`,
+    fix: 'Check which program is talking to the socket.',
+  });
 }
 
 function lineTooLong(): BridgeError {

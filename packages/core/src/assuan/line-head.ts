@@ -12,8 +12,8 @@ const LOWER_D = 0x64;
 
 /** A word is remembered up to here; no word of the protocol is as long. */
 const MAX_WORD_BYTES = 32;
-/** An argument is remembered up to here: a keygrip has 40 digits, an error code ten. */
-const MAX_ARGUMENT_BYTES = 48;
+/** An argument is remembered up to here: a keygrip has 40 digits behind `--another` and a blank, an error code ten. */
+const MAX_ARGUMENT_BYTES = 64;
 
 const WORD = 0;
 const GAP = 1;

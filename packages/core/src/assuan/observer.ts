@@ -2,10 +2,12 @@ import { isCancellation } from './error-codes.ts';
 import { LineHead } from './line-head.ts';
 import { LineQueue, type ObservedLine } from './line-queue.ts';
 import {
+  type ChosenKeys,
   chosenBy,
   commandWord,
   keyNamedIn,
   NAMES_KEY_LENGTH,
+  NO_KEYS,
   namesKey,
   type Operation,
   type Outcome,
@@ -31,7 +33,7 @@ export class AssuanObserver {
   readonly #now: () => number;
   #turn: Turn = 'greeting';
   #current: PendingOperation | undefined;
-  #chosenKey: string | undefined;
+  #chosen: ChosenKeys = NO_KEYS;
 
   constructor(onOperation: (operation: Operation) => void, { now = Date.now }: { now?: () => number } = {}) {
     this.#onOperation = onOperation;
@@ -120,7 +122,7 @@ export class AssuanObserver {
 
   #begin({ command, key }: ObservedLine): PendingOperation {
     // Private-key commands work with the chosen key unless they name one.
-    const used = key ?? (usesPrivateKey(command) ? this.#chosenKey : undefined);
+    const used = key ?? (usesPrivateKey(command) ? this.#chosen.key : undefined);
     const startedAt = this.#now();
     return used === undefined ? { command, startedAt } : { command, key: used, startedAt };
   }
@@ -148,7 +150,7 @@ export class AssuanObserver {
     this.#current = undefined;
     const { command, key, startedAt } = operation;
     if (outcome === 'ok' || outcome === 'closed') {
-      this.#chosenKey = chosenBy(operation, this.#chosenKey);
+      this.#chosen = chosenBy(operation, this.#chosen);
     }
     const durationMs = Math.max(0, this.#now() - startedAt);
     const done: Operation = { command, startedAt, outcome, durationMs };

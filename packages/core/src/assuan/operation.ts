@@ -9,6 +9,8 @@ export interface PendingOperation {
   command: string;
   /** The keygrip it works with, where that is known. */
   key?: string;
+  /** That of the second key, with which agents from 2.5 on decrypt at the same time. */
+  another?: string;
   /** Milliseconds since the epoch at which its turn came. */
   startedAt: number;
 }
@@ -19,17 +21,20 @@ export interface Operation extends PendingOperation {
   /** `source << 24 | code` of an ERR. */
   errorCode?: number;
   durationMs: number;
+  /** Why it was refused, or what its key can do apart from what the command is called. */
+  note?: string;
 }
 
 /** An operation that has ended. Made for every command there is: copying what is pending takes ten times as long. */
 export function finishedOperation(
-  { command, key, startedAt }: PendingOperation,
+  { command, key, another, startedAt }: PendingOperation,
   outcome: Outcome,
   durationMs: number,
   errorCode?: number,
 ): Operation {
   const finished: Operation = { command, startedAt, outcome, durationMs };
   if (key !== undefined) finished.key = key;
+  if (another !== undefined) finished.another = another;
   if (errorCode !== undefined) finished.errorCode = errorCode;
   return finished;
 }
@@ -49,10 +54,19 @@ export function namesKey(command: string): boolean {
   return NAMES_KEY.has(command);
 }
 
-/** The key that is chosen after a command was carried out. */
-export function chosenBy({ command, key }: PendingOperation, before: string | undefined): string | undefined {
-  if (CHOOSES_KEY.has(command)) return key;
-  return command === 'RESET' || command === UNKNOWN_COMMAND ? undefined : before;
+/** The keys that commands which use a private key work with. */
+export type ChosenKeys = Pick<PendingOperation, 'key' | 'another'>;
+
+/** Before any key was chosen. */
+export const NO_KEYS: ChosenKeys = {};
+
+/** The keys that are chosen after a command was carried out. */
+export function chosenBy({ command, key, another }: PendingOperation, before: ChosenKeys): ChosenKeys {
+  if (CHOOSES_KEY.has(command)) {
+    if (another !== undefined) return { ...before, another };
+    return key === undefined ? NO_KEYS : { ...before, key };
+  }
+  return command === 'RESET' || command === UNKNOWN_COMMAND ? NO_KEYS : before;
 }
 
 /** The first word in capitals, if it can be a command: payload that strayed here must not reach a log. */
@@ -70,4 +84,15 @@ export function commandWord(line: LineHead): string {
 export function keyNamedIn(argument: string): string | undefined {
   if (argument === '') return undefined;
   return /^[0-9A-Fa-f]{40}(?![0-9A-Fa-f])/.exec(argument)?.[0].toUpperCase();
+}
+
+const ANOTHER = /^--another[ \t]+/;
+
+/** The key that the argument of a command names: the one to use, or the second one. */
+export function keysNamedIn(argument: string): ChosenKeys {
+  if (argument === '') return NO_KEYS;
+  const isAnother = ANOTHER.test(argument);
+  const grip = keyNamedIn(argument.replace(ANOTHER, ''));
+  if (grip === undefined) return NO_KEYS;
+  return isAnother ? { another: grip } : { key: grip };
 }

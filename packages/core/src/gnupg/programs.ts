@@ -12,9 +12,13 @@ export interface GnupgOptions {
 }
 
 /** The programs of GnuPG that the bridge runs itself. */
-export type GnupgProgram = 'gpgconf' | 'gpg';
+export type GnupgProgram = 'gpgconf' | 'gpg' | 'gpgsm';
 
-const MISSING: Record<GnupgProgram, ErrorCode> = { gpgconf: 'GPGCONF_MISSING', gpg: 'GPG_MISSING' };
+const MISSING: Record<GnupgProgram, ErrorCode> = {
+  gpgconf: 'GPGCONF_MISSING',
+  gpg: 'GPG_MISSING',
+  gpgsm: 'GPG_MISSING',
+};
 
 const INSTALL: Partial<Record<NodeJS.Platform, string>> = {
   win32: 'Install Gpg4win (https://gpg4win.org), or set gpgBinDir to the directory that holds gpgconf.exe.',

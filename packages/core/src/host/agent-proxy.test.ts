@@ -102,10 +102,10 @@ describe('AgentProxy', () => {
     expect(one.sessionId).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
     expect(two.sessionId).not.toBe(one.sessionId);
     const answers = await Promise.all([
-      proxy.sendCommands(one.sessionId, 'ONE\n'),
-      proxy.sendCommands(two.sessionId, 'TWO\n'),
+      proxy.sendCommands(one.sessionId, 'HELP ONE\n'),
+      proxy.sendCommands(two.sessionId, 'HELP TWO\n'),
     ]);
-    expect(answers).toEqual([{ response: 'D ONE\nOK\n' }, { response: 'D TWO\nOK\n' }]);
+    expect(answers).toEqual([{ response: 'D HELP ONE\nOK\n' }, { response: 'D HELP TWO\nOK\n' }]);
     await proxy.disconnectAgent(one.sessionId);
     expect(book.openSessions).toBe(1);
     await proxy.stop();
@@ -114,12 +114,27 @@ describe('AgentProxy', () => {
 
   it('carries every byte both ways as one character', async () => {
     const bytes = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte))
-      .filter((character) => character !== '\n' && character !== '\r')
+      .filter((character) => !'\n\r%'.includes(character))
       .join('');
-    const { agent, proxy } = await setUp({ answer: (line) => `${line}\nOK\n` });
+    const answers: Record<string, string> = { PKDECRYPT: 'INQUIRE CIPHERTEXT\n', END: `D ${bytes}\nOK\n` };
+    const { agent, proxy } = await setUp({ answer: (line) => answers[line] });
     const { sessionId } = await proxy.connectAgent();
-    expect(await proxy.sendCommands(sessionId, `D ${bytes}\n`)).toEqual({ response: `D ${bytes}\nOK\n` });
-    expect(agent.received).toBe(`D ${bytes}\n`);
+    await proxy.sendCommands(sessionId, 'PKDECRYPT\n');
+    const block = `D ${bytes}\nEND\n`;
+    expect(await proxy.sendCommands(sessionId, block)).toEqual({ response: `D ${bytes}\nOK\n` });
+    expect(agent.received).toBe(`PKDECRYPT\n${block}`);
+    await proxy.stop();
+  });
+
+  it('refuses characters that are not a byte: cut to one they would be another command', async () => {
+    const { agent, proxy } = await setUp();
+    const { sessionId } = await proxy.connectAgent();
+    const refused = expect.objectContaining({ code: 'BLOCK_INCOMPLETE' });
+    await expect(proxy.sendCommands(sessionId, '\u0150KSIGN\n')).rejects.toEqual(refused);
+    const told = { table: 0, told: [1], lines: '\u0152ESET\n' };
+    await expect(proxy.sendCommands(sessionId, 'NOP\n', told)).rejects.toEqual(refused);
+    await expect(proxy.connectAgent({ ...told, block: 'NOP\n' })).rejects.toEqual(refused);
+    expect(agent.received).toBe('');
     await proxy.stop();
   });
 
@@ -182,11 +197,11 @@ describe('AgentProxy', () => {
 
   it('ends the session whose response is too large, and no other', async () => {
     const { book, proxy } = await setUp(
-      { answer: (line) => (line === 'MUCH' ? `${'D 0123456789\n'.repeat(100)}OK\n` : 'OK\n') },
+      { answer: (line) => (line === 'HELP' ? `${'D 0123456789\n'.repeat(100)}OK\n` : 'OK\n') },
       { maxResponseBytes: 1000 },
     );
     const [greedy, other] = await Promise.all([proxy.connectAgent(), proxy.connectAgent()]);
-    await expect(proxy.sendCommands(greedy.sessionId, 'MUCH\n')).rejects.toMatchObject({
+    await expect(proxy.sendCommands(greedy.sessionId, 'HELP\n')).rejects.toMatchObject({
       code: 'BLOCK_TOO_LARGE',
     });
     expect(await proxy.sendCommands(other.sessionId, 'NOP\n')).toEqual({ response: 'OK\n' });
@@ -245,7 +260,7 @@ describe('AgentProxy', () => {
     const { agent, proxy } = await setUp(
       {
         answer: (line) =>
-          ({ PKDECRYPT: `INQUIRE ${payload}\n`, END: `D ${payload}\nOK ${payload}\n`, BAD: `${payload}\n` })[
+          ({ PKDECRYPT: `INQUIRE ${payload}\n`, END: `D ${payload}\nOK ${payload}\n`, NOP: `${payload}\n` })[
             line
           ],
       },
@@ -254,7 +269,7 @@ describe('AgentProxy', () => {
     const { sessionId } = await proxy.connectAgent();
     await proxy.sendCommands(sessionId, 'PKDECRYPT\n');
     await proxy.sendCommands(sessionId, `D ${payload}\nEND\n`);
-    await proxy.sendCommands(sessionId, 'BAD\n').catch((error: unknown) => errors.push(error));
+    await proxy.sendCommands(sessionId, 'NOP\n').catch((error: unknown) => errors.push(error));
     const killed = await proxy.connectAgent();
     const owed = proxy.sendCommands(killed.sessionId, `SETKEYDESC ${payload}\n`);
     owed.catch((error: unknown) => errors.push(error));
@@ -264,7 +279,7 @@ describe('AgentProxy', () => {
 
     expect(operations.map(([id, { command, outcome }]) => [id, command, outcome])).toEqual([
       [sessionId, 'PKDECRYPT', 'ok'],
-      [sessionId, 'BAD', 'closed'],
+      [sessionId, 'NOP', 'closed'],
       [killed.sessionId, 'SETKEYDESC', 'closed'],
     ]);
     expect(errors.length).toBe(2);

@@ -96,6 +96,7 @@ export class AgentProxy {
    * command along, and gets the response to it.
    */
   async connectAgent(first?: FirstBlock): Promise<OpenedSession> {
+    checkBytes(first?.block, first?.lines);
     const limit = this.#config.maxSessions ?? MAX_SESSIONS;
     if (this.#sessions.size >= limit) {
       throw new BridgeError('SESSION_LIMIT', {
@@ -136,6 +137,7 @@ export class AgentProxy {
     this.#sessions.set(sessionId, session);
     this.#log(`session ${sessionId}: connecting`, 'debug');
     const greeting = (await session.open()).toString('latin1');
+    this.#use.usages?.prepare();
     await this.#learning;
     if (!first || !this.#answers) return { sessionId, greeting };
     const exchange = new AheadExchange(session, this.#answers, this.#config.ahead ?? (() => true));
@@ -159,6 +161,7 @@ export class AgentProxy {
     block: string,
     told?: ToldBlock,
   ): Promise<{ response: string; ahead?: AheadReply }> {
+    checkBytes(block, told?.lines);
     const session = this.#session(sessionId);
     const exchange = this.#exchanges.get(session);
     if (!exchange) return { response: (await session.send(block)).toString('latin1') };
@@ -194,6 +197,18 @@ export class AgentProxy {
       what: `there is no session ${sessionId}`,
       why: "it has ended, or the host's gpg-agent closed it",
       fix: 'Start the command again.',
+    });
+  }
+}
+
+/** Text is a byte a character. Any other character would be cut to a byte: one line to the rules, another to the agent. */
+function checkBytes(...texts: readonly (string | undefined)[]): void {
+  for (const text of texts) {
+    if (text === undefined || !/[^\0-\xff]/.test(text)) continue;
+    throw new BridgeError('BLOCK_INCOMPLETE', {
+      what: "the block can't be sent to the host's gpg-agent",
+      why: 'it has a character that is not a byte',
+      fix: 'Send one character for each byte.',
     });
   }
 }

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type Block, type BlockKind, BlockScanner, CUT_LINE_BYTES } from '../assuan/block-scanner.ts';
+import { type Block, type BlockKind, BlockScanner } from '../assuan/block-scanner.ts';
 import { CommandGate, type GateRules } from '../assuan/command-gate.ts';
 import { isOneBlock } from '../assuan/one-block.ts';
 import { BYE_ANSWER } from '../assuan/unavailable-agent.ts';
@@ -134,13 +134,12 @@ export class AgentSession {
       this.#end.fail(error);
       return Promise.reject(error);
     }
-    const isCut = this.#expected === 'inquiry' && isCutInquiry(block);
     // Without the end of the line the agent would wait for it, and the caller for the agent, for ever.
-    if (!block.endsWith('\n') && !isCut) {
+    if (!block.endsWith('\n')) {
       return Promise.reject(incompleteBlock('it does not end in a line feed'));
     }
     // With several commands in one block it would not be known which of them is being answered.
-    if (!isCut && !isOneBlock(block, this.#expected)) {
+    if (!isOneBlock(block, this.#expected)) {
       return Promise.reject(incompleteBlock(`it is not one ${this.#expected}`));
     }
     return this.#owe('response', isBye(block), () => this.machine.dispatch('CLIENT_DATA_RECEIVED', block));
@@ -191,7 +190,8 @@ export class AgentSession {
     this.#isReceiving = true;
     this.#gate.fromAgent(greeting);
     this.#isReceiving = false;
-    this.machine.dispatch('CLIENT_DATA_RECEIVED', '');
+    // More than a greeting ends the session.
+    if (this.machine.accepts('CLIENT_DATA_RECEIVED')) this.machine.dispatch('CLIENT_DATA_RECEIVED', '');
   }
 
   /** Gives the block to the gate, which gives it to the agent when the rules allow it. */
@@ -292,14 +292,6 @@ function agentClosed(cause?: Error): BridgeError {
     fix: 'Try again: the next connection starts the agent if need be.',
     cause,
   });
-}
-
-/** Whether a block is the data of an inquiry up to where the agent cuts a line that is too long, and nothing else. */
-function isCutInquiry(block: string): boolean {
-  const lastLine = block.lastIndexOf('\n') + 1;
-  return (
-    block.length - lastLine === CUT_LINE_BYTES && isOneBlock(`${block.slice(0, lastLine)}END\n`, 'inquiry')
-  );
 }
 
 /** Whether the last line of a block is a BYE; comments may stand before it. */

@@ -194,6 +194,14 @@ export class AheadSession implements GateRules {
     return this.#rules.finished(operation, goesOn);
   }
 
+  awaitsClient(): void {
+    this.#rules.awaitsClient?.();
+  }
+
+  resumes(): Buffer | undefined | Promise<Buffer | undefined> {
+    return this.#rules.resumes?.();
+  }
+
   finishedLate(outcome: Outcome): void {
     this.#rules.finishedLate?.(outcome);
   }

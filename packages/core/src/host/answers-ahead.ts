@@ -1,3 +1,4 @@
+import { isAllowedCommand } from '../assuan/allowed-commands.ts';
 import {
   type AnswerTable,
   exactly,
@@ -147,12 +148,15 @@ export class AnswersAhead {
     return true;
   }
 
-  /** An agent answered a command: the answer is kept if it depends on nothing but the line. */
+  /**
+   * An agent answered a command: the answer is kept if it depends on nothing but the line. What must not reach the agent
+   * is answered by the bridge, and a target could fill the table with such lines.
+   */
   learn(line: string, answer: Buffer): void {
-    if (this.#learned(line, answer)) this.#onChange();
+    if (isAllowedCommand(Buffer.from(line, 'latin1')) && this.#learned(line, answer)) this.#onChange();
   }
 
-  /** The same for several commands. */
+  /** The same for commands that the host chose. */
   learnAll(answered: readonly (readonly [line: string, answer: Buffer])[]): void {
     const learned = answered.filter(([line, answer]) => this.#learned(line, answer));
     if (learned.length > 0) this.#onChange();

@@ -71,6 +71,6 @@ describe('a grant', () => {
   });
 
   it('says nothing about anything else', () => {
-    for (const line of ['RESET', 'OPTION x=y', `READKEY ${OTHER}`, 'NOP']) expect(decide(line)).toBe('pass');
+    for (const line of ['RESET', 'OPTION x=y', 'NOP']) expect(decide(line)).toBe('pass');
   });
 });

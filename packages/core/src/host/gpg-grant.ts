@@ -4,13 +4,12 @@ import { GPG_ERROR } from '../assuan/error-codes.ts';
 import { keyNamedIn, type PendingOperation } from '../assuan/operation.ts';
 import { GET_PASSPHRASE, usesPrivateKey } from '../assuan/private-key-commands.ts';
 import { errLine } from '../assuan/unavailable-agent.ts';
+import type { WordGrant } from './key-usage.ts';
 
 /** What a target may ask of gpg-agent, where a person has said more than "everything that it allows". */
-export interface GpgGrant {
+export interface GpgGrant extends WordGrant {
   /** The only keys, by their keygrips in capitals; all of them if absent. */
   keygrips?: ReadonlySet<string> | undefined;
-  /** Whether private keys may decrypt; they may unless it is false. */
-  decrypt?: boolean | undefined;
   /** Whether a passphrase may be asked for in the target's words; it may not unless this is true. */
   passphrase?: boolean | undefined;
 }
@@ -20,7 +19,7 @@ const GRIP_BYTES = 20;
 
 /** What becomes of a command that a grant says something about; undefined for all others. */
 export function decideByGrant(
-  { command, key }: PendingOperation,
+  { command, key, another }: PendingOperation,
   block: Buffer,
   { keygrips, decrypt = true, passphrase = false }: GpgGrant,
 ): Admission | undefined {
@@ -29,7 +28,13 @@ export function decideByGrant(
     return refused(GPG_ERROR.FORBIDDEN, 'this target may not decrypt (--no-decrypt)');
   if (!keygrips) return undefined;
   if (usesPrivateKey(command))
-    return key !== undefined && keygrips.has(key) ? undefined : notOffered(GPG_ERROR.NO_SECKEY);
+    return key !== undefined && [key, another ?? key].every((grip) => keygrips.has(grip))
+      ? undefined
+      : notOffered(GPG_ERROR.NO_SECKEY);
+  if (command === 'READKEY')
+    return argumentsIn(block).every((word) => isOffered(word, keygrips))
+      ? undefined
+      : notOffered(GPG_ERROR.NO_SECKEY);
   if (command === 'HAVEKEY') return haveKey(argumentsIn(block), keygrips);
   return command === 'KEYINFO' ? keyInfo(argumentsIn(block), keygrips) : undefined;
 }
@@ -82,5 +87,5 @@ function notOffered(code: number): Admission {
 }
 
 function refused(code: number, why: string): Admission {
-  return { answer: errLine(code, why) };
+  return { answer: errLine(code, why), why: why || 'it is not allowed over a bridge' };
 }

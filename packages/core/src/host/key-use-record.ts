@@ -6,8 +6,16 @@ export interface KeyUse {
   session: number | string;
   /** PKSIGN, PKDECRYPT, … or `sign` for an SSH key. */
   command: string;
+  /** `signature` for an SSH signature that is not a login. */
+  purpose?: 'signature' | undefined;
   /** Keygrip of an OpenPGP key, or fingerprint of an SSH key. */
   key?: string | undefined;
+  /** Keygrip of the second key of a decryption. */
+  another?: string | undefined;
+  /** The comment of an SSH key, as the agent lists it. */
+  name?: string | undefined;
+  /** What the key can do apart from what the command is called. */
+  note?: string | undefined;
 }
 
 /** A use that is on record. */

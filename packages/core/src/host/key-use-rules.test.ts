@@ -52,6 +52,39 @@ describe('the rules for a session', () => {
     expect(pace.enter()).not.toBeInstanceOf(Promise);
   });
 
+  it('judge a use by the grant as it is when its turn comes, when it was confirmed, and when it is answered', async () => {
+    const forbidden = new BridgeError('NOT_GRANTED', { what: 'no', why: 'it is not granted', fix: 'None.' });
+    let why: BridgeError | undefined;
+    const { begun, ended, pace } = rules();
+    const record = {
+      begin(use: KeyUse) {
+        begun.push(use);
+        return { finish: (outcome: string) => void ended.push(outcome) };
+      },
+    };
+    const session = (confirm?: () => Promise<boolean>) =>
+      new KeyUseRules({ pace, record, forbidden: () => why, confirm }, () => {}, 7);
+    const lines = async (admission: unknown) => String(((await admission) as { answer: Buffer }).answer);
+    const turns = Array.from({ length: 8 }, () => pace.enter());
+    const waiting = session().admit(sign, LINE);
+    why = forbidden;
+    for (const turn of turns) if (!(turn instanceof Promise)) turn.leave('ok');
+    expect(await lines(waiting)).toMatch(/^ERR 67109115 .*it is not granted/);
+    expect(begun).toEqual([]);
+    why = undefined;
+    let yes = (_isAllowed: boolean) => {};
+    const asked = session(() => new Promise((resolve) => (yes = resolve))).admit(sign, LINE);
+    why = forbidden;
+    yes(true);
+    expect(await lines(asked)).toMatch(/^ERR 67109115 .*it is not granted/);
+    why = undefined;
+    const answered = session();
+    expect(answered.admit(sign, LINE)).toBe(PASS);
+    why = forbidden;
+    expect(String(answered.finished(finished))).toMatch(/^ERR 67109115 .*it is not granted/);
+    expect(ended).toEqual(['refused']);
+  });
+
   it('refuse a use that was suspended before its turn came, and one that was suspended from the start', async () => {
     let why: BridgeError | undefined;
     const { begun, pace, session } = rules(false, () => why);

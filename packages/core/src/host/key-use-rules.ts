@@ -1,10 +1,12 @@
 import { type Admission, type GateRules, PASS } from '../assuan/command-gate.ts';
 import { GPG_ERROR } from '../assuan/error-codes.ts';
 import type { Operation, Outcome, PendingOperation } from '../assuan/operation.ts';
-import { isKeyUse } from '../assuan/private-key-commands.ts';
+import { isKeyUse, usesPrivateKey } from '../assuan/private-key-commands.ts';
 import { errLine } from '../assuan/unavailable-agent.ts';
 import type { BridgeError, ErrorCode } from '../errors.ts';
+import { decideCommand } from './decide-command.ts';
 import { decideByGrant, type GpgGrant } from './gpg-grant.ts';
+import { decideByUsage, type KeyUsage, UNKNOWN_USAGE, usageOfBoth } from './key-usage.ts';
 import { KeyUseAttempt, type TargetUse } from './key-use-attempt.ts';
 import type { PaceOutcome } from './prompt-pace.ts';
 
@@ -16,6 +18,7 @@ const CODES: Partial<Record<ErrorCode, number>> = {
   NOT_CONFIRMED: GPG_ERROR.NOT_CONFIRMED,
   PAUSED: GPG_ERROR.NOT_OPERATIONAL,
   TIME_OVER: GPG_ERROR.NOT_OPERATIONAL,
+  NOT_GRANTED: GPG_ERROR.FORBIDDEN,
 };
 
 /**
@@ -26,6 +29,12 @@ export class KeyUseRules implements GateRules {
   #attempt: KeyUseAttempt | undefined;
   /** That of a client which has left, as long as the agent is still at it. */
   #left: KeyUseAttempt | undefined;
+  /** The command that waits until the usage of its key is known. */
+  #awaitsUsage: PendingOperation | undefined;
+  /** What the log says in addition about the command that is going on. */
+  #note: string | undefined;
+  /** Why the bridge has refused a command, until it is told of. */
+  #refusal: string | undefined;
 
   constructor(
     private readonly target: TargetUse,
@@ -36,24 +45,85 @@ export class KeyUseRules implements GateRules {
   ) {}
 
   admit(operation: PendingOperation, block: Buffer): Admission | Promise<Admission> {
-    const decided = decideByGrant(operation, block, this.target.grant ?? NOTHING_SAID);
-    if (decided) return decided;
-    const { command, key, startedAt: time } = operation;
-    if (!isKeyUse(command)) return PASS;
-    const attempt = new KeyUseAttempt(this.target, { time, session: this.session, command, key });
+    const decided = decideCommand(operation, block, this.target.grant);
+    if (decided) {
+      if ('answer' in decided) this.#refusal = decided.why;
+      return decided;
+    }
+    if (!isKeyUse(operation.command)) return PASS;
+    if (!usesPrivateKey(operation.command)) return this.#begin(operation);
+    const usage = this.#usageOf(operation);
+    if (!(usage instanceof Promise)) return this.#beginWith(operation, usage);
+    this.#awaitsUsage = operation;
+    return usage.then((known) => {
+      // The client has left meanwhile: nothing begins, and nobody hears of this.
+      if (this.#awaitsUsage !== operation) return PASS;
+      const { grant = NOTHING_SAID } = this.target; // it may have been narrowed meanwhile
+      return (
+        decideByGrant(operation, Buffer.from(operation.command), grant) ?? this.#beginWith(operation, known)
+      );
+    });
+  }
+
+  #usageOf({ key, another }: PendingOperation): KeyUsage | Promise<KeyUsage> {
+    const of = (grip: string | undefined) => this.target.usages?.of(grip) ?? UNKNOWN_USAGE;
+    if (another === undefined) return of(key);
+    return Promise.all([of(key), of(another)]).then(([one, two]) => usageOfBoth(one, two));
+  }
+
+  /** Whether the key's usage lets the grant have this command; without any lookup of usages there is nothing to note. */
+  #beginWith(operation: PendingOperation, usage: KeyUsage): Admission | Promise<Admission> {
+    const { grant = NOTHING_SAID, usages } = this.target;
+    const { refused, note } = decideByUsage(operation.command, usage, grant);
+    this.#note = refused ?? (usages && note);
+    if (refused) return { answer: errLine(GPG_ERROR.FORBIDDEN, refused) };
+    return this.#begin(operation);
+  }
+
+  #begin({ command, key, another, startedAt: time }: PendingOperation): Admission | Promise<Admission> {
+    const use = { time, session: this.session, command, key, another, note: this.#note };
+    const attempt = new KeyUseAttempt(this.target, use);
     this.#attempt = attempt;
     const refusal = attempt.begin();
-    return refusal instanceof Promise ? refusal.then(admission) : admission(refusal);
+    return refusal instanceof Promise
+      ? refusal.then((why) => this.#admission(why))
+      : this.#admission(refusal);
+  }
+
+  #admission(refusal: BridgeError | undefined): Admission {
+    const answer = this.#refuse(refusal);
+    return answer ? { answer } : PASS;
+  }
+
+  #refuse(refusal: BridgeError | undefined): Buffer | undefined {
+    if (!refusal) return undefined;
+    this.#refusal = refusal.why;
+    return refusalLine(refusal);
   }
 
   finished(operation: Operation, goesOn = false): Buffer | undefined {
     const attempt = this.#attempt;
+    // A told line may be refused while another one is with the agent: that one is not told with the reason.
+    const note = operation.outcome === 'refused' ? (this.#refusal ?? this.#note) : this.#note;
+    if (operation.outcome === 'refused') this.#refusal = undefined;
     this.#attempt = undefined;
+    this.#awaitsUsage = undefined;
+    this.#note = undefined;
     if (goesOn) this.#left = attempt;
     const { outcome, durationMs } = operation;
     const failure = attempt?.finish(outcome, durationMs, goesOn ? 'left' : paceOf(outcome));
-    this.onOperation(failure ? { ...operation, outcome: 'refused' } : operation);
+    const told: Operation = note === undefined ? operation : { ...operation, note };
+    this.onOperation(failure ? { ...told, outcome: 'refused' } : told);
     return failure && refusalLine(failure);
+  }
+
+  awaitsClient(): void {
+    this.#attempt?.awaitsClient();
+  }
+
+  resumes(): Buffer | undefined | Promise<Buffer | undefined> {
+    const refusal = this.#attempt?.resume();
+    return refusal instanceof Promise ? refusal.then((why) => this.#refuse(why)) : this.#refuse(refusal);
   }
 
   finishedLate(outcome: Outcome): void {
@@ -63,10 +133,6 @@ export class KeyUseRules implements GateRules {
 
 function paceOf(outcome: Outcome): PaceOutcome {
   return outcome === 'ok' || outcome === 'cancelled' ? outcome : 'other';
-}
-
-function admission(refusal: BridgeError | undefined): Admission {
-  return refusal ? { answer: refusalLine(refusal) } : PASS;
 }
 
 function refusalLine(refusal: BridgeError): Buffer {

@@ -57,8 +57,15 @@ export function watchKeyring(
 
 /** Changes with the keys. */
 function stamp(home: string): string {
-  return KEPT_KEYS.map((name) => {
-    const { ino, mtimeMs, size } = statSync(join(home, name), { throwIfNoEntry: false }) ?? {};
-    return `${ino} ${mtimeMs} ${size}`;
-  }).join();
+  return stampOf(home, KEPT_KEYS);
+}
+
+/** Changes with these files and directories of a GNUPGHOME. */
+export function stampOf(home: string, names: readonly string[]): string {
+  return names
+    .map((name) => {
+      const { ino, mtimeMs, size } = statSync(join(home, name), { throwIfNoEntry: false }) ?? {};
+      return `${ino} ${mtimeMs} ${size}`;
+    })
+    .join();
 }

@@ -1,8 +1,10 @@
+import { isAllowedCommand } from '../assuan/allowed-commands.ts';
 import { awaitAnswers } from '../assuan/await-answers.ts';
 import type { Block } from '../assuan/block-scanner.ts';
 import { writeNow } from '../io/write-now.ts';
 import type { LogCallback } from '../log.ts';
 import type { AnswersAhead } from './answers-ahead.ts';
+import { FORBIDDEN } from './decide-command.ts';
 import type { OpenAgent, OpenedAgent } from './open-agent.ts';
 
 /** What GnuPG's programs ask in every session, as far as the answer may be the same in each. */
@@ -44,18 +46,25 @@ async function learnFrom({ socket, greeting, identity }: OpenedAgent, answers: A
   try {
     if (!identity) return;
     answers.connected(identity, greeting.toString('latin1'));
-    const lines = [
+    const usual = [
       ...USUAL,
       ...KEYS,
       ...(answers.narrowed ? [] : [ANY_KEY]),
       ...(FORBIDS_CARD.test(identity.version) ? [CARD] : []),
     ];
+    const lines = usual.filter(isAllowed);
     const found = await new Promise<readonly Block[]>((answered, failed) => {
       awaitAnswers(socket, lines.length, TIMEOUT_MS, { answered, failed });
       writeNow(socket, Buffer.from(lines.map((line) => `${line}\n`).join('')));
     });
-    answers.learnAll(found.map(({ bytes }, index) => [lines[index]!, bytes]));
+    // The others never reach the agent: the bridge refuses them itself.
+    const refused = usual.filter((line) => !isAllowed(line)).map((line) => [line, FORBIDDEN] as const);
+    answers.learnAll([...found.map(({ bytes }, index) => [lines[index]!, bytes] as const), ...refused]);
   } finally {
     socket.destroy();
   }
+}
+
+function isAllowed(line: string): boolean {
+  return isAllowedCommand(Buffer.from(line, 'latin1'));
 }

@@ -33,6 +33,32 @@ describe('a pace where a person is asked about every use', () => {
 });
 
 describe('the pace of prompts', () => {
+  it('does not take a use whose client owes data for one that waits for a person, and counts it all the same', async () => {
+    const prompts = pace();
+    const open = use(prompts);
+    expect(prompts.isHeldByClients).toBe(false);
+    open.turn!.awaitsClient(true);
+    expect(prompts.isHeldByClients).toBe(true);
+    await vi.advanceTimersByTimeAsync(60_000);
+    const quick = Array.from({ length: 7 }, () => use(prompts));
+    expect(quick.filter(({ turn }) => turn)).toHaveLength(7);
+    expect(prompts.isHeldByClients).toBe(false);
+    for (const { turn } of quick) turn!.awaitsClient(true);
+    // There are no more than if all of them were with the agent.
+    const next = use(prompts);
+    expect(next.turn).toBeUndefined();
+    expect(prompts.isHeldByClients).toBe(true);
+    // Once the data is there it may wait for a person, from then on.
+    for (const { turn } of quick) turn!.leave('other');
+    await settle();
+    expect(next.turn).toBeDefined();
+    next.turn!.leave('ok');
+    open.turn!.awaitsClient(false);
+    expect(isAtOnce(prompts)).toBe(true);
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(isAtOnce(prompts)).toBe(false);
+  });
+
   it('lets quick uses go side by side, a few at once', async () => {
     const prompts = pace();
     const uses = Array.from({ length: 20 }, () => use(prompts));

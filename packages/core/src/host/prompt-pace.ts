@@ -20,7 +20,7 @@ const MAX_LEFT = 2;
  */
 export class PromptPace {
   readonly #now: () => number;
-  readonly #maxAtOnce: number;
+  #maxAtOnce: number;
   /** When each use that is with the agent went there. */
   readonly #withAgent = new Set<Use>();
   /** Those of clients that have left. */
@@ -43,6 +43,16 @@ export class PromptPace {
   /** How many uses wait for their turn. */
   get waiting(): number {
     return this.#waiting.size;
+  }
+
+  /** From now on a person is asked about every use. */
+  oneAtATime(): void {
+    this.#maxAtOnce = 1;
+  }
+
+  /** Whether every use that is with the agent waits for data of its client: then no other one has its turn before that. */
+  get isHeldByClients(): boolean {
+    return this.#withAgent.size > 0 && [...this.#withAgent].every(({ awaitsClient }) => awaitsClient);
   }
 
   /**
@@ -69,7 +79,7 @@ export class PromptPace {
   }
 
   #begin(name: string): Turn {
-    const use: Use = { name, since: this.#now() };
+    const use: Use = { name, since: this.#now(), awaitsClient: false };
     this.#withAgent.add(use);
     return {
       leave: (outcome) => {
@@ -77,6 +87,11 @@ export class PromptPace {
         if (outcome === 'left' && wasWithAgent) this.#left.add(use);
         else if (!this.#left.delete(use) && !wasWithAgent) return;
         this.#count(outcome, name);
+        this.#next();
+      },
+      awaitsClient: (isAwaited) => {
+        use.awaitsClient = isAwaited;
+        use.since = this.#now();
         this.#next();
       },
     };
@@ -107,7 +122,9 @@ export class PromptPace {
     // After a cancel one at a time; else as many as are answered quickly.
     if (now - this.#cancelledAt > FORGOTTEN_AFTER_MS) this.#forgetCancels();
     if (this.#cancels > 0 || this.#withAgent.size >= this.#maxAtOnce) return false;
-    return [...this.#withAgent].every(({ since }) => now - since < WAITING_AFTER_MS);
+    return [...this.#withAgent].every(
+      ({ since, awaitsClient }) => awaitsClient || now - since < WAITING_AFTER_MS,
+    );
   }
 
   #next(): void {
@@ -130,13 +147,18 @@ export class PromptPace {
 
 interface Use {
   name: string;
+  /** When it went to the agent, or its client last owed data or gave it. */
   since: number;
+  /** The agent asks nobody: it waits for data of the client. */
+  awaitsClient: boolean;
 }
 
 /** A use of a private key that has begun; one that is `left` ends with a second `leave`. */
 export interface Turn {
   leave(outcome: PaceOutcome): void;
+  /** Whether it waits for data of its client. It still counts among those that are with the agent. */
+  awaitsClient(isAwaited: boolean): void;
 }
 
 /** The turn of a use that was given up before. */
-const NO_TURN: Turn = { leave() {} };
+const NO_TURN: Turn = { leave() {}, awaitsClient() {} };

@@ -3,7 +3,8 @@ import type { Block } from '../assuan/block-scanner.ts';
 import { type Admission, PASS, type Passage } from '../assuan/command-gate.ts';
 import type { PendingOperation } from '../assuan/operation.ts';
 import type { AnswersAhead } from './answers-ahead.ts';
-import { decideByGrant, type GpgGrant } from './gpg-grant.ts';
+import { decideCommand } from './decide-command.ts';
+import type { GpgGrant } from './gpg-grant.ts';
 import type { TargetUse } from './key-use-attempt.ts';
 
 /** A line that is asked ahead of the client. */
@@ -70,10 +71,7 @@ export class RecentQuestions {
     const lines = this.#answers.recent;
     const { grant } = this.#target;
     if (this.#made?.lines === lines && this.#made.grant === grant) return this.#made.questions;
-    const questions = new QuestionsAhead(
-      lines,
-      (...command) => decideByGrant(...command, grant ?? {}) ?? PASS,
-    );
+    const questions = new QuestionsAhead(lines, (...command) => decideCommand(...command, grant) ?? PASS);
     this.#made = { lines, grant, questions };
     return questions;
   }

@@ -10,6 +10,7 @@ import { sessionBindMessage } from '../ssh/session-bind.ts';
 import { type AskSshOptions, askSshAgent } from './ask-ssh-agent.ts';
 import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
 import { Remembered } from './remembered.ts';
+import { gpgAgentBehind, sshFingerprints } from './ssh-from-gpg.ts';
 
 /** How the host's ssh-agent is found and reached; everything has a default. */
 export interface HostSshAgentOptions
@@ -127,6 +128,24 @@ export class HostSshAgent {
       direct.destroy();
       overHop.destroy();
     }
+  }
+
+  /**
+   * Of the keys with these keygrips, the fingerprints of those that the agent may offer; undefined if the agent is not
+   * gpg-agent, whose keys have none.
+   */
+  async fingerprintsOf(keygrips: ReadonlySet<string>): Promise<ReadonlySet<string> | undefined> {
+    const mainSocket = await gpgAgentBehind(await this.socketPath(), this.#options);
+    if (mainSocket === undefined) return undefined;
+    const { connectTimeoutMs: timeoutMs, env, platform, socketFactory, fileSystem } = this.#options;
+    const options = { timeoutMs, env, platform, socketFactory, fileSystem };
+    return sshFingerprints(mainSocket, keygrips, options).catch((error: Error) => {
+      this.#log(
+        `gpg-agent does not tell which keys are SSH keys, so none is offered: ${error.message}`,
+        'warn',
+      );
+      return new Set<string>();
+    });
   }
 
   /** The identity of the agent's socket, which holds in a target that mounts it, too. */

@@ -28,7 +28,8 @@ const WISHES: Readonly<Record<string, string>> = {
   PKSIGN: 'wants to sign with your GPG key',
   PKDECRYPT: 'wants to decrypt with your GPG key',
   PKAUTH: 'wants to authenticate with your GPG key',
-  sign: 'wants to sign with your SSH key',
+  sign: 'wants to log in with your SSH key',
+  'sign signature': 'wants to sign data with your SSH key',
   [GET_PASSPHRASE]: 'wants to ask you for a passphrase in its own words, and will get what you type',
 };
 
@@ -49,7 +50,7 @@ export class UseConfirmation {
 
   /** Whether a use is allowed; `signal` takes the question back. */
   readonly confirm = async (use: KeyUse, signal: AbortSignal): Promise<boolean> => {
-    const name = `${use.command} ${use.key ?? ''}`;
+    const name = `${purposeOf(use)} ${use.key ?? ''}`;
     const known = this.#allowed.get(name);
     if (known && this.#now() < known.until) return true;
     try {
@@ -97,16 +98,23 @@ export class UseConfirmation {
     throw new Error('gpgconf knows no pinentry');
   }
 
-  async #describe({ command, key }: KeyUse): Promise<string> {
-    const wish = WISHES[command] ?? `wants to use your key (${command})`;
-    const owner = key && command !== GET_PASSPHRASE ? await this.#options.nameOf(key) : undefined;
+  async #describe(use: KeyUse): Promise<string> {
+    const { command, key, name, note } = use;
+    const wish = WISHES[purposeOf(use)] ?? `wants to use your key (${command})`;
+    const owner = key && command !== GET_PASSPHRASE ? (name ?? (await this.#options.nameOf(key))) : undefined;
     const lines = [
       `${shortened(this.#options.target(), TARGET_CHARACTERS)} ${wish}.`,
       ...(owner ? [shortened(owner, OWNER_CHARACTERS)] : []),
       ...(key && command !== GET_PASSPHRASE ? [key] : []),
+      ...(note ? [`It is ${note}.`] : []),
     ];
     return lines.join('\n');
   }
+}
+
+/** What a use is for: a login and another SSH signature are two things. */
+function purposeOf({ command, purpose }: KeyUse): string {
+  return purpose === undefined ? command : `${command} ${purpose}`;
 }
 
 function shortened(text: string, limit: number): string {

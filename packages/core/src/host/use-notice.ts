@@ -38,9 +38,9 @@ export class UseNotice {
     void this.#describe(use, outcome).then((text) => this.#desktop.show(text));
   };
 
-  async #describe({ command, key }: KeyUse, outcome: string): Promise<string> {
+  async #describe({ command, key, name: listed }: KeyUse, outcome: string): Promise<string> {
     const { target, nameOf } = this.#options;
-    const name = key === undefined ? undefined : await nameOf(key).catch(() => undefined);
+    const name = listed ?? (key === undefined ? undefined : await nameOf(key).catch(() => undefined));
     const deed = DEEDS[command] ?? 'a use of your key';
     const whose = name ? ` of ${plainLine(name).slice(0, MAX_CHARACTERS)}` : '';
     return `${plainLine(target()).slice(0, MAX_CHARACTERS)}: ${deed}${whose}${outcome === 'ok' ? '' : ` (${outcome})`}`;

@@ -1,10 +1,12 @@
-import { readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
 import { readUseRecord, UseRecordFile } from './use-record-file.ts';
 
 const NOON = Date.parse('2026-05-06T12:00:00Z');
+/** The file of that month. */
+const monthOf = (path: string) => path.replace(/uses$/, '2026-05.uses');
 const sign = (time = NOON, key = 'K1') => ({ time, session: 7, command: 'PKSIGN', key });
 
 describe('the record of key uses', () => {
@@ -27,7 +29,7 @@ describe('the record of key uses', () => {
         durationMs: 12,
       },
     ]);
-    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(statSync(monthOf(path)).mode & 0o777).toBe(0o600);
   });
 
   it('folds uses of a key beyond sixty a minute into one line with a count', async () => {
@@ -52,7 +54,10 @@ describe('the record of key uses', () => {
       for (;;) begin(made++);
     }).toThrow(expect.objectContaining({ code: 'RECORD_FULL' }));
     expect(readUseRecord(path)).toHaveLength(made - 1);
-    expect(statSync(path).size).toBeLessThanOrEqual(1_000);
+    expect(statSync(monthOf(path)).size).toBeLessThanOrEqual(1_000);
+    renameSync(monthOf(path), `${path}.away`);
+    begin(made);
+    expect(readUseRecord(path)).toHaveLength(1);
   });
 
   it('goes on where an earlier bridge ended, and drops what is half a year old', async () => {
@@ -69,10 +74,33 @@ describe('the record of key uses', () => {
   it('follows no link, and passes over what is no line', async () => {
     const dir = await tempDir();
     writeFileSync(join(dir, 'precious'), 'text');
-    symlinkSync('precious', join(dir, 'x.uses'));
+    symlinkSync('precious', join(dir, 'x.2026-05.uses'));
     const record = new UseRecordFile(join(dir, 'x.uses'), 'box');
     expect(() => record.begin(sign())).toThrow(expect.objectContaining({ code: 'RECORD_FULL' }));
     expect(readFileSync(join(dir, 'precious'), 'utf8')).toBe('text');
     expect(readUseRecord(join(dir, 'precious'))).toEqual([]);
+  });
+
+  it('has the lines of an earlier version, and those behind half a line', async () => {
+    const path = join(await tempDir(), 'x.uses');
+    writeFileSync(path, '{"time":"2026-04-01T00:00:00.000Z","target":"box","outcome":"ok"}\n');
+    const record = new UseRecordFile(path, 'box', { now: () => NOON });
+    record.begin(sign()).finish('ok', 1);
+    appendFileSync(monthOf(path), '{"time":"2026-05-06T12:00:00.000Z","target":"bo');
+    record.begin(sign(NOON, 'K2')).finish('ok', 1);
+    expect(readUseRecord(path).map(({ time, key }) => [time.slice(0, 7), key])).toEqual([
+      ['2026-04', undefined],
+      ['2026-05', 'K1'],
+      ['2026-05', 'K2'],
+    ]);
+  });
+
+  it('completes a use that began in the month before', async () => {
+    const path = join(await tempDir(), 'x.uses');
+    const record = new UseRecordFile(path, 'box');
+    const use = record.begin(sign());
+    record.begin(sign(NOON + 31 * 86_400_000)).finish('ok', 1);
+    use.finish('cancelled', 1);
+    expect(readUseRecord(path).map(({ outcome }) => outcome)).toEqual(['cancelled', 'ok']);
   });
 });

@@ -1,5 +1,7 @@
+import { certificateShaped, sshsigData, userAuthData } from '@gpg-bridge/test-support/ssh-requests';
 import { describe, expect, it } from 'vitest';
 import { SshAgentFilter, type SshAgentFilterOptions, type SshOperation } from './filter.ts';
+import { chosenKeys } from './identities.ts';
 import { encodeString, fingerprint } from './key-blob.ts';
 import { FAILURE_MESSAGE, MAX_MESSAGE, SshMessage } from './messages.ts';
 
@@ -18,19 +20,30 @@ const KEYS = ['work', 'home', 'other'].map((comment) => ({
 const [WORK, HOME, OTHER] = KEYS as [(typeof KEYS)[0], (typeof KEYS)[0], (typeof KEYS)[0]];
 const identities = (keys: typeof KEYS): Buffer =>
   message(12, uint32(keys.length), ...keys.flatMap(({ blob, comment }) => [encodeString(blob), comment]));
-const sign = (key: (typeof KEYS)[0], data = 'data'): Buffer =>
-  message(13, encodeString(key.blob), data, uint32(0));
+const sign = (key: (typeof KEYS)[0], user = 'ada', flags = 0): Buffer =>
+  message(13, encodeString(key.blob), encodeString(userAuthData(key.blob, { user })), uint32(flags));
 const SIGNATURE = message(14, 'signature');
+const ED25519 = Buffer.concat([encodeString('ssh-ed25519'), encodeString(Buffer.alloc(32, 9))]);
 
 /** A filter whose operations are collected; the clock counts its readings. */
-function watched(options: SshAgentFilterOptions = {}) {
+function watched({ keys, ...options }: SshAgentFilterOptions & { keys?: readonly string[] } = {}) {
   const operations: SshOperation[] = [];
   let clock = 0;
   const filter = new SshAgentFilter({
     now: () => ++clock,
     onOperation: (one) => operations.push(one),
+    ...(keys ? { offers: chosenKeys(keys) } : {}),
     ...options,
   });
+  return { filter, operations };
+}
+
+/** The same after the client has listed the keys. */
+function listed(options: Parameters<typeof watched>[0] = {}) {
+  const { filter, operations } = watched(options);
+  filter.fromClient(Buffer.from(LIST, 'hex'));
+  filter.fromAgent(identities(KEYS));
+  operations.length = 0;
   return { filter, operations };
 }
 
@@ -42,7 +55,7 @@ describe('the allowlist', () => {
     ['sign', sign(WORK)],
     ['session-bind', message(27, 'session-bind@openssh.com', 'hostkey', 'session', 'sig', Buffer.of(0))],
   ])('%s passes, byte for byte, and so does its answer', (command, request) => {
-    const { filter, operations } = watched();
+    const { filter, operations } = listed();
     expect(filter.fromClient(request)).toEqual({ toAgent: [request], toClient: [] });
     expect(filter.pending).toMatchObject({ command });
     const answer = { list: identities(KEYS), sign: SIGNATURE, 'session-bind': message(6) }[command]!;
@@ -78,19 +91,21 @@ describe('the allowlist', () => {
     const { toAgent, toClient } = filter.fromClient(request);
     expect(toAgent).toEqual([]);
     expect(hexOf(toClient)).toEqual([FAILURE]);
-    expect(operations).toMatchObject([{ command, outcome: 'refused' }]);
+    expect(operations).toMatchObject([{ command, outcome: 'refused', note: expect.any(String) }]);
   });
 
   it('passes exactly three of the 256 message types', () => {
-    const contents = encodeString('session-bind@openssh.com');
+    const bind = encodeString('session-bind@openssh.com');
+    const passes = (type: number, contents: Buffer) =>
+      listed().filter.fromClient(SshMessage.of(type, contents).bytes).toAgent.length > 0;
     const passing = Array.from({ length: 256 }, (_, type) => type).filter(
-      (type) => new SshAgentFilter().fromClient(SshMessage.of(type, contents).bytes).toAgent.length > 0,
+      (type) => passes(type, bind) || passes(type, sign(WORK).subarray(5)),
     );
     expect(passing).toEqual([11, 13, 27]);
   });
 
   it('never tells a log more than the name and the key', () => {
-    const { filter, operations } = watched();
+    const { filter, operations } = listed();
     filter.fromClient(Buffer.concat(refused.map(([, request]) => request)));
     filter.fromClient(sign(WORK, 'payload'));
     filter.end();
@@ -98,6 +113,7 @@ describe('the allowlist', () => {
     expect(operations.at(-1)).toEqual({
       command: 'sign',
       key: fingerprint(WORK.blob),
+      name: 'work',
       outcome: 'closed',
       startedAt: expect.any(Number),
       durationMs: 1,
@@ -107,7 +123,7 @@ describe('the allowlist', () => {
 
 describe('answers', () => {
   it("keep the order of pipelined requests, the bridge's own among the agent's", () => {
-    const { filter, operations } = watched();
+    const { filter, operations } = listed();
     const list = Buffer.from(LIST, 'hex');
     const batch = Buffer.concat([message(19), list, message(17), message(18), sign(HOME), message(22)]);
     const first = filter.fromClient(batch);
@@ -129,7 +145,7 @@ describe('answers', () => {
   it('are the same however both sides are cut', () => {
     const request = Buffer.concat([message(19), Buffer.from(LIST, 'hex'), message(17), sign(HOME)]);
     const answer = Buffer.concat([identities(KEYS), SIGNATURE]);
-    const filter = new SshAgentFilter();
+    const { filter } = listed();
     const toAgent: Buffer[] = [];
     const toClient: Buffer[] = [];
     const collect = (passed: ReturnType<SshAgentFilter['fromClient']>): void => {
@@ -144,7 +160,7 @@ describe('answers', () => {
   });
 
   it('of an agent that refuses are an error in the log', () => {
-    const { filter, operations } = watched();
+    const { filter, operations } = listed();
     filter.fromClient(sign(WORK));
     expect(filter.fromAgent(FAILURE_MESSAGE).toClient).toEqual([FAILURE_MESSAGE]);
     expect(operations).toMatchObject([{ command: 'sign', outcome: 'error' }]);
@@ -184,9 +200,10 @@ describe('chosen keys', () => {
     expect(filter.fromAgent(identities(KEYS)).toClient).toEqual([identities(left)]);
   });
 
-  it('by fingerprint: others are refused without asking the agent', () => {
-    const { filter, operations } = watched({ keys: [fingerprint(WORK.blob)] });
-    expect(filter.fromClient(sign(OTHER))).toEqual({ toAgent: [], toClient: [FAILURE_MESSAGE] });
+  it('by fingerprint: others are refused', () => {
+    const { filter, operations } = listed({ keys: [fingerprint(WORK.blob)] });
+    expect(filter.fromClient(sign(OTHER))).toEqual({ toAgent: [list], toClient: [] });
+    expect(filter.fromAgent(identities(KEYS))).toEqual({ toAgent: [], toClient: [FAILURE_MESSAGE] });
     expect(filter.fromClient(sign(WORK)).toAgent).toEqual([sign(WORK)]);
     filter.fromAgent(SIGNATURE);
     expect(operations.map(({ outcome }) => outcome)).toEqual(['refused', 'ok']);
@@ -231,7 +248,7 @@ describe('chosen keys', () => {
 
   it('what waits behind a decision is bounded', () => {
     const refusal = expect.objectContaining({ code: 'SSH_PROTOCOL' });
-    const large = sign(HOME, 'x'.repeat(MAX_MESSAGE - 100));
+    const large = sign(HOME, 'x'.repeat(MAX_MESSAGE - 300));
     const { filter } = watched({ keys: ['home'] });
     filter.fromClient(sign(HOME));
     filter.fromClient(large);
@@ -239,6 +256,70 @@ describe('chosen keys', () => {
     const many = watched({ keys: ['home'] }).filter;
     many.fromClient(sign(HOME));
     expect(() => many.fromClient(Buffer.concat(Array.from({ length: 65 }, () => list)))).toThrow(refusal);
+  });
+});
+
+describe('a signature', () => {
+  const list = Buffer.from(LIST, 'hex');
+
+  it('waits for a list if the client asked for none, and is recorded as the entry there', () => {
+    const { filter, operations } = watched();
+    expect(filter.fromClient(sign(WORK))).toEqual({ toAgent: [list], toClient: [] });
+    expect(filter.fromAgent(identities(KEYS))).toEqual({ toAgent: [sign(WORK)], toClient: [] });
+    expect(filter.fromAgent(SIGNATURE).toClient).toEqual([SIGNATURE]);
+    expect(operations).toMatchObject([
+      { command: 'sign', key: fingerprint(WORK.blob), name: 'work', outcome: 'ok' },
+    ]);
+  });
+
+  it('with a key that was added behind the last list is made after another list', () => {
+    const { filter } = watched();
+    filter.fromClient(list);
+    filter.fromAgent(identities([WORK]));
+    expect(filter.fromClient(sign(HOME)).toAgent).toEqual([list]);
+    expect(filter.fromAgent(identities([WORK, HOME])).toAgent).toEqual([sign(HOME)]);
+  });
+
+  it('with a key that the agent does not list is refused, whatever the blob is shaped like', () => {
+    const shaped = { comment: '', blob: Buffer.from(certificateShaped(ED25519)) };
+    const { filter, operations } = watched();
+    filter.fromClient(sign(shaped));
+    const listing = identities([{ comment: 'real', blob: ED25519 }]);
+    expect(filter.fromAgent(listing)).toEqual({ toAgent: [], toClient: [FAILURE_MESSAGE] });
+    expect(operations).toMatchObject([
+      { outcome: 'refused', note: 'the ssh-agent does not list this key', key: expect.any(String) },
+    ]);
+    expect(operations[0]!.key).not.toBe(fingerprint(ED25519));
+  });
+
+  it.each([0, 2, 4])('may have the flags %i', (flags) => {
+    const request = sign(WORK, 'ada', flags);
+    expect(listed().filter.fromClient(request).toAgent).toEqual([request]);
+  });
+
+  const good = userAuthData(WORK.blob);
+  it.each([
+    ['of a digest', message(13, encodeString(WORK.blob), encodeString(Buffer.alloc(32)), uint32(0))],
+    ['of nothing', message(13, encodeString(WORK.blob), '', uint32(0))],
+    [
+      'of a login with another key',
+      message(13, encodeString(WORK.blob), encodeString(userAuthData(HOME.blob)), uint32(0)),
+    ],
+    ['with the flags 1', sign(WORK, 'ada', 1)],
+    ['with the flags 6', sign(WORK, 'ada', 6)],
+    ['without flags', message(13, encodeString(WORK.blob), encodeString(good))],
+    [
+      'with something behind it',
+      message(13, encodeString(WORK.blob), encodeString(good), uint32(0), Buffer.of(0)),
+    ],
+    [
+      'of SSHSIG with something behind it',
+      message(13, encodeString(WORK.blob), encodeString(sshsigData({ behind: Buffer.of(0) })), uint32(0)),
+    ],
+  ])('%s is refused', (_name, request) => {
+    const { filter, operations } = listed();
+    expect(filter.fromClient(request)).toEqual({ toAgent: [], toClient: [FAILURE_MESSAGE] });
+    expect(operations).toMatchObject([{ command: 'sign', outcome: 'refused', note: expect.any(String) }]);
   });
 });
 
@@ -251,23 +332,22 @@ describe('a client that leaves', () => {
         Boolean(told.push(goesOn ? `${outcome}, goes on` : outcome)),
       finishLate: (outcome: string) => void told.push(`late ${outcome}`),
     });
-    const { filter, operations } = watched({ attemptSign });
-    filter.fromClient(Buffer.concat([Buffer.from(LIST, 'hex'), sign(WORK), sign(HOME)]));
-    filter.fromAgent(identities(KEYS));
+    const { filter, operations } = listed({ attemptSign });
+    filter.fromClient(Buffer.concat([sign(WORK), sign(HOME)]));
     expect(filter.clientLeft()).toBe(true);
     expect(filter.pending).toBeUndefined();
-    expect(operations.map(({ outcome }) => outcome)).toEqual(['ok', 'closed', 'closed']);
+    expect(operations.map(({ outcome }) => outcome)).toEqual(['closed', 'closed']);
     expect(filter.fromAgent(SIGNATURE)).toEqual({ toAgent: [], toClient: [] });
     expect(filter.isOver).toBe(false);
     filter.fromAgent(FAILURE_MESSAGE);
     expect(filter.isOver).toBe(true);
     filter.end();
     expect(told).toEqual(['closed, goes on', 'closed, goes on', 'late ok', 'late cancelled']);
-    expect(operations).toHaveLength(3);
+    expect(operations).toHaveLength(2);
   });
 
   it('and had asked for no signature leaves nothing to wait for', () => {
-    const { filter } = watched({
+    const { filter } = listed({
       attemptSign: () => ({ begin: () => new Promise(() => {}), finish: () => true }),
     });
     filter.fromClient(sign(WORK));

@@ -1,15 +1,9 @@
 import { BridgeError } from '../errors.ts';
-import { encodeIdentities, KeyChoice, parseIdentities } from './identities.ts';
-import { FieldReader, fingerprint } from './key-blob.ts';
-import {
-  FAILURE_MESSAGE,
-  LIST_MESSAGE,
-  MAX_MESSAGE,
-  SESSION_BIND,
-  SSH_AGENT,
-  type SshMessage,
-  SshMessageReader,
-} from './messages.ts';
+import type { KeyChoice } from './identities.ts';
+import { blobFingerprint, fingerprint } from './key-blob.ts';
+import { ListedKeys } from './listed-keys.ts';
+import { FAILURE_MESSAGE, LIST_MESSAGE, MAX_MESSAGE, type SshMessage, SshMessageReader } from './messages.ts';
+import { readRequest, type SshRequest } from './requests.ts';
 import { ToldBinds } from './told-binds.ts';
 
 /** One thing a client asked of the ssh-agent, for the log. */
@@ -18,17 +12,21 @@ export interface SshOperation {
   command: string;
   /** SHA256 fingerprint of the key, when a signature was asked for. */
   key?: string;
+  /** The key's comment, if the agent lists it. */
+  name?: string;
   /** `signature` of a file or a commit, and not for a login. */
   purpose?: 'signature';
   /** `refused` by the bridge, `error` from the agent, `closed` when no answer came. */
   outcome: 'ok' | 'error' | 'refused' | 'closed';
+  /** Why the bridge refused it. */
+  note?: string;
   /** Milliseconds since the epoch. */
   startedAt: number;
   durationMs: number;
 }
 
 /** A request that has not been answered. */
-export type PendingSshOperation = Omit<SshOperation, 'outcome' | 'durationMs'>;
+export type PendingSshOperation = Omit<SshOperation, 'outcome' | 'note' | 'durationMs'>;
 
 /** A signature that somebody wants, and what decides about it. */
 export interface SignAttempt {
@@ -49,8 +47,8 @@ export interface SshAgentFilterOptions {
   attemptSign?: ((operation: PendingSshOperation) => SignAttempt) | undefined;
   /** Gets the bytes that are passed on when a signature that was kept back has been decided about. */
   later?: ((passed: Passed) => void) | undefined;
-  /** Fingerprints (`SHA256:…`) or comments of the only keys to list and to sign with; all if not given. */
-  keys?: readonly string[] | undefined;
+  /** Which of the agent's keys are listed and may sign; all if not given. */
+  offers?: KeyChoice | undefined;
   /** Called when the agent's answer to a bind is not what its client was told: nothing is signed here any more. */
   onDiffering?: ((toldType: number) => void) | undefined;
   onOperation?: ((operation: SshOperation) => void) | undefined;
@@ -71,27 +69,13 @@ interface Waiting {
   kind: 'passed' | 'refused' | 'internal' | 'told';
   /** What the client was told. */
   told?: number;
+  /** The signature that an `internal` list decides about. */
   message?: SshMessage;
   operation: PendingSshOperation;
+  refusal?: string | undefined;
   attempt?: SignAttempt | undefined;
 }
 
-/** What is asked by message type, for the log; only the first three can pass. */
-const NAMES: Partial<Record<number, string>> = {
-  11: 'list',
-  13: 'sign',
-  27: 'extension',
-  1: 'list-v1',
-  17: 'add',
-  18: 'remove',
-  19: 'remove-all',
-  20: 'add-smartcard',
-  21: 'remove-smartcard',
-  22: 'lock',
-  23: 'unlock',
-  25: 'add-constrained',
-  26: 'add-smartcard-constrained',
-};
 /** ssh asks one thing at a time; this is far beyond what any program sends ahead. */
 const MAX_PENDING = 1_024;
 const MAX_HELD = 64;
@@ -101,11 +85,11 @@ const SUCCESS: Partial<Record<string, number>> = { list: 12, sign: 14, 'session-
 
 /**
  * The allowlist between a client and the host's ssh-agent, which has no restricted socket of its own:
- * listing, signing and session-bind pass, everything else is answered FAILURE here and never reaches the
- * agent. Answers keep the order of the requests.
+ * listing, session-bind, and signing logins and SSHSIG data with a listed key pass; everything else is answered
+ * FAILURE here and never reaches the agent. Answers keep the order of the requests.
  */
 export class SshAgentFilter {
-  readonly #choice: KeyChoice | undefined;
+  readonly #listed: ListedKeys;
   readonly #options: SshAgentFilterOptions;
   #ended = false;
   #clientEnded = false;
@@ -115,7 +99,7 @@ export class SshAgentFilter {
   readonly #fromAgent = new SshMessageReader('agent');
   /** Requests in the order of their answers. */
   #pending: Waiting[] = [];
-  /** Messages that wait behind a signature: its key is looked up by its comment, or it is decided about. */
+  /** Messages that wait behind a signature: its key is looked up in the agent's list, or it is decided about. */
   #held: SshMessage[] | undefined;
   /** They wait for the agent's answer to a bind. */
   #awaitsBind = false;
@@ -125,7 +109,7 @@ export class SshAgentFilter {
 
   constructor(options: SshAgentFilterOptions = {}) {
     this.#options = options;
-    this.#choice = options.keys ? new KeyChoice(options.keys) : undefined;
+    this.#listed = new ListedKeys(options.offers);
     this.#onOperation = options.onOperation ?? (() => {});
     this.#now = options.now ?? Date.now;
   }
@@ -207,7 +191,8 @@ export class SshAgentFilter {
       this.#hold(message);
       return;
     }
-    const operation = { ...describe(message), startedAt: this.#now() };
+    const request = readRequest(message);
+    const operation: PendingSshOperation = { ...describe(request), startedAt: this.#now() };
     const told = this.#told.next();
     const verdict = operation.command === 'sign' ? this.#told.verdict : 'sign';
     if (told !== undefined) {
@@ -216,18 +201,37 @@ export class SshAgentFilter {
       this.#held = [];
       this.#awaitsBind = true;
       this.#hold(message);
-    } else if (verdict === 'refuse' || !isAllowed(message)) {
-      this.#pending.push({ kind: 'refused', operation });
-    } else if (this.#isChosen(operation.key)) {
-      this.#pass(message, operation, passed);
-    } else if (this.#choice?.dependsOnComments) {
-      // The key may be one whose comment was chosen, and only the agent knows comments.
+    } else if (verdict === 'refuse') {
+      this.#refuse(operation, "the ssh-agent's answer to session-bind changed");
+    } else if (request.refusal !== undefined) {
+      this.#refuse(operation, request.refusal);
+    } else if (request.blob === undefined) {
+      this.#pending.push({ kind: 'passed', operation });
+      passed.toAgent.push(message.bytes);
+    } else if (!this.#signWithListed(message, request.blob, operation, passed)) {
+      // The client did not list on this connection, or the key was added since.
       this.#pending.push({ kind: 'internal', operation, message: message.copy() });
       this.#held = [];
       passed.toAgent.push(LIST_MESSAGE);
-    } else {
-      this.#pending.push({ kind: 'refused', operation });
     }
+  }
+
+  #refuse(operation: PendingSshOperation, refusal: string): void {
+    this.#pending.push({ kind: 'refused', operation, refusal });
+  }
+
+  /** Asks for a signature under the name that the agent lists its key by; false if it does not list it. */
+  #signWithListed(
+    message: SshMessage,
+    blob: Buffer,
+    operation: PendingSshOperation,
+    passed: Passed,
+  ): boolean {
+    const listed = this.#listed.find(blob);
+    if (!listed) return false;
+    const name = listed.comment.toString();
+    this.#sign(message, { ...operation, key: fingerprint(listed.blob), ...(name ? { name } : {}) }, passed);
+    return true;
   }
 
   /** Passes a bind on that the client has had its answer to; anything else no target of ours tells about. */
@@ -242,9 +246,9 @@ export class SshAgentFilter {
     }
   }
 
-  /** Passes a request on, a signature when its turn has come. */
-  #pass(message: SshMessage, operation: PendingSshOperation, passed: Passed): void {
-    const attempt = operation.command === 'sign' ? this.#options.attemptSign?.(operation) : undefined;
+  /** Asks the agent for a signature when its turn has come. */
+  #sign(message: SshMessage, operation: PendingSshOperation, passed: Passed): void {
+    const attempt = this.#options.attemptSign?.(operation);
     const admitted = attempt?.begin() ?? true;
     if (attempt && admitted instanceof Promise) {
       this.#held = [];
@@ -315,13 +319,14 @@ export class SshAgentFilter {
   }
 
   /** The agent has listed its keys for a signature that waits. */
-  #decide(waiting: Waiting, list: SshMessage, passed: Passed): void {
-    this.#choice?.narrow(parseIdentities(list) ?? []);
-    const { operation, message } = waiting;
+  #decide({ operation, message }: Waiting, list: SshMessage, passed: Passed): void {
+    this.#listed.take(list);
     const held = this.#held ?? [];
     this.#held = undefined;
-    if (message && this.#isChosen(operation.key)) this.#pass(message, operation, passed);
-    else this.#pending.push({ kind: 'refused', operation });
+    const blob = message && readRequest(message).blob;
+    if (!blob || !this.#signWithListed(message, blob, operation, passed)) {
+      this.#refuse(operation, 'the ssh-agent does not list this key');
+    }
     for (const next of held) this.#request(next, passed);
   }
 
@@ -329,25 +334,20 @@ export class SshAgentFilter {
   #answerRefused(passed: Passed): void {
     while (this.#pending[0]?.kind === 'refused') {
       passed.toClient.push(FAILURE_MESSAGE);
-      const { operation, attempt } = this.#pending.shift()!;
-      this.#report(operation, 'refused', attempt);
+      const { operation, attempt, refusal } = this.#pending.shift()!;
+      this.#report({ ...operation, ...(refusal === undefined ? {} : { note: refusal }) }, 'refused', attempt);
     }
   }
 
-  /** The agent's answer, with the keys that were not chosen taken out of a list. */
-  #narrowed(pending: Waiting, answer: SshMessage): Buffer {
-    if (!this.#choice || pending.operation.command !== 'list') return answer.bytes;
-    const identities = parseIdentities(answer);
-    return identities ? encodeIdentities(this.#choice.narrow(identities)).bytes : FAILURE_MESSAGE;
-  }
-
-  #isChosen(key: string | undefined): boolean {
-    return !this.#choice || key === undefined || this.#choice.allows(key);
+  /** The agent's answer, with the keys that are not offered taken out of a list. */
+  #narrowed({ operation }: Waiting, answer: SshMessage): Buffer {
+    if (operation.command !== 'list') return answer.bytes;
+    return this.#listed.take(answer)?.bytes ?? FAILURE_MESSAGE;
   }
 
   /** Tells what became of a request; false if its answer must not leave. */
   #report(
-    operation: PendingSshOperation,
+    operation: PendingSshOperation & Pick<SshOperation, 'note'>,
     outcome: SshOperation['outcome'],
     attempt?: SignAttempt,
     goesOn?: boolean,
@@ -359,41 +359,11 @@ export class SshAgentFilter {
   }
 }
 
-function isAllowed(message: SshMessage): boolean {
-  switch (message.type) {
-    case SSH_AGENT.REQUEST_IDENTITIES:
-      return true;
-    case SSH_AGENT.SIGN_REQUEST:
-      return signingKey(message) !== undefined;
-    case SSH_AGENT.EXTENSION:
-      return extensionName(message) === SESSION_BIND;
-    default:
-      return false;
-  }
-}
-
-/** What `ssh-keygen -Y sign`, and git with it, has signed begins so. */
-const FILE_SIGNATURE = Buffer.from('SSHSIG');
-
 /** The log's words for a request: its name and key, nothing else of its contents. */
-function describe(message: SshMessage): Pick<SshOperation, 'command' | 'key' | 'purpose'> {
-  const command = NAMES[message.type] ?? 'unknown';
-  if (message.type === SSH_AGENT.EXTENSION && extensionName(message) === SESSION_BIND) {
-    return { command: 'session-bind' };
-  }
-  const fields = new FieldReader(message.contents);
-  const blob = message.type === SSH_AGENT.SIGN_REQUEST ? fields.string() : undefined;
+function describe({ command, blob, content }: SshRequest): Pick<SshOperation, 'command' | 'key' | 'purpose'> {
   if (!blob) return { command };
-  const isFile = fields.string()?.subarray(0, FILE_SIGNATURE.length).equals(FILE_SIGNATURE);
-  return { command, key: fingerprint(blob), ...(isFile ? { purpose: 'signature' } : {}) };
-}
-
-function signingKey(message: SshMessage): Buffer | undefined {
-  return new FieldReader(message.contents).string();
-}
-
-function extensionName(message: SshMessage): string | undefined {
-  return new FieldReader(message.contents).string()?.toString('latin1');
+  const isLogin = content?.kind === 'login';
+  return { command, key: blobFingerprint(blob), ...(isLogin ? {} : { purpose: 'signature' }) };
 }
 
 function tooMuchAhead(): BridgeError {

@@ -31,34 +31,20 @@ export function encodeIdentities(identities: readonly Identity[]): SshMessage {
   return SshMessage.of(SSH_AGENT.IDENTITIES_ANSWER, Buffer.concat([count, ...fields]));
 }
 
-/** The keys that a person chose, by fingerprint (`SHA256:…`) or by comment. */
-export class KeyChoice {
-  readonly #fingerprints = new Set<string>();
-  readonly #comments = new Set<string>();
-  /** Fingerprints of keys whose comment was chosen, as far as a list has shown them. */
-  #byComment = new Set<string>();
+/** Which of an agent's keys are offered. */
+export type KeyChoice = (identity: Identity) => boolean;
 
-  constructor(keys: readonly string[]) {
-    for (const key of keys) {
-      if (key.startsWith('SHA256:')) this.#fingerprints.add(key.replace(/=+$/, ''));
-      else this.#comments.add(key);
-    }
-  }
+/** The keys that every one of these choices has. */
+export function allOf(...choices: readonly (KeyChoice | undefined)[]): KeyChoice {
+  return (identity) => choices.every((isChosen) => isChosen?.(identity) ?? true);
+}
 
-  /** Whether a list of the agent's keys can change what is allowed. */
-  get dependsOnComments(): boolean {
-    return this.#comments.size > 0;
+/** The keys that a person named by fingerprint (`SHA256:…`) or comment. */
+export function chosenKeys(names: readonly string[]): KeyChoice {
+  const [prints, comments] = [new Set<string>(), new Set<string>()];
+  for (const name of names) {
+    if (name.startsWith('SHA256:')) prints.add(name.replace(/=+$/, ''));
+    else comments.add(name);
   }
-
-  /** Keeps the chosen ones of all keys the agent has, and remembers them. */
-  narrow(identities: readonly Identity[]): Identity[] {
-    const commented = identities.filter(({ comment }) => this.#comments.has(comment.toString('utf8')));
-    this.#byComment = new Set(commented.map(({ blob }) => fingerprint(blob)));
-    return identities.filter(({ blob }) => this.allows(fingerprint(blob)));
-  }
-
-  /** Whether the key with this fingerprint may be used. */
-  allows(keyFingerprint: string): boolean {
-    return this.#fingerprints.has(keyFingerprint) || this.#byComment.has(keyFingerprint);
-  }
+  return ({ blob, comment }) => prints.has(fingerprint(blob)) || comments.has(comment.toString());
 }

@@ -20,9 +20,18 @@ export class FieldReader {
     return value;
   }
 
+  byte(): number | undefined {
+    return this.bytes[this.#at++];
+  }
+
   get atEnd(): boolean {
     return this.#at === this.bytes.length;
   }
+}
+
+/** Whether a key signs data as it is, and not a digest of it: then no SSH data is also the digest of an OpenPGP document. */
+export function signsWithoutDigest(blob: Buffer): boolean {
+  return new FieldReader(blob).string()?.toString('latin1') === 'ssh-ed25519';
 }
 
 /** The bytes of a `string` field. */
@@ -52,14 +61,16 @@ const KEY_FIELDS: Partial<Record<string, number>> = {
  * that is no key has the fingerprint of its bytes.
  */
 export function fingerprint(blob: Buffer): string {
-  const digest = createHash('sha256')
-    .update(plainKey(blob) ?? blob)
-    .digest('base64');
-  return `SHA256:${digest.replace(/=+$/, '')}`;
+  return blobFingerprint(certifiedKey(blob) ?? blob);
+}
+
+/** The same of the bytes themselves, whatever a client calls them. */
+export function blobFingerprint(blob: Buffer): string {
+  return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
 }
 
 /** The key in a certificate, encoded as a key of its own; undefined when the blob is no certificate. */
-function plainKey(blob: Buffer): Buffer | undefined {
+export function certifiedKey(blob: Buffer): Buffer | undefined {
   const reader = new FieldReader(blob);
   const type = reader.string()?.toString('latin1');
   if (!type?.endsWith(CERTIFICATE_SUFFIX)) return undefined;

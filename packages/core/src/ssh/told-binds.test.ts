@@ -1,17 +1,20 @@
+import { userAuthData } from '@gpg-bridge/test-support/ssh-requests';
 import { describe, expect, it } from 'vitest';
 import { type Passed, SshAgentFilter, type SshOperation } from './filter.ts';
+import { encodeIdentities } from './identities.ts';
 import { encodeString } from './key-blob.ts';
 import { LIST_MESSAGE, SshMessage } from './messages.ts';
 import { sessionBindMessage } from './session-bind.ts';
 import { bindFields, bindOf } from './told-binds.ts';
 
 const BIND = sessionBindMessage();
+const BLOB = Buffer.from('blob');
 const SIGN = SshMessage.of(
   13,
-  Buffer.concat([encodeString('blob'), encodeString('data'), Buffer.alloc(4)]),
+  Buffer.concat([encodeString(BLOB), encodeString(userAuthData(BLOB)), Buffer.alloc(4)]),
 ).bytes;
 const SIGNATURE = SshMessage.of(14, encodeString('signature')).bytes;
-const KEYS = SshMessage.of(12, Buffer.alloc(4)).bytes;
+const KEYS = encodeIdentities([{ blob: BLOB, comment: Buffer.from('key') }]).bytes;
 const [FAILURE, SUCCESS] = [Buffer.of(0, 0, 0, 1, 5), Buffer.of(0, 0, 0, 1, 6)];
 const NOTHING: Passed = { toAgent: [], toClient: [] };
 
@@ -52,7 +55,8 @@ describe('a bind that the client was told an answer to', () => {
     const { filter, operations } = told(5);
     filter.fromClient(BIND);
     expect(filter.fromAgent(FAILURE)).toEqual(NOTHING);
-    expect(filter.fromClient(SIGN).toAgent).toEqual([SIGN]);
+    expect(filter.fromClient(SIGN).toAgent).toEqual([LIST_MESSAGE]);
+    expect(filter.fromAgent(KEYS).toAgent).toEqual([SIGN]);
     expect(operations).toEqual(['session-bind error']);
   });
 
@@ -82,7 +86,8 @@ describe('a bind that the client was told an answer to', () => {
     const early = filter.fromClient(Buffer.concat([BIND, BIND, SIGN, LIST_MESSAGE]));
     expect(early.toAgent).toEqual([BIND, BIND]);
     expect(filter.fromAgent(SUCCESS)).toEqual(NOTHING);
-    expect(filter.fromAgent(SUCCESS).toAgent).toEqual([SIGN, LIST_MESSAGE]);
+    expect(filter.fromAgent(SUCCESS).toAgent).toEqual([LIST_MESSAGE]);
+    expect(filter.fromAgent(KEYS)).toEqual({ toAgent: [SIGN, LIST_MESSAGE], toClient: [] });
     expect(filter.fromAgent(Buffer.concat([SIGNATURE, KEYS])).toClient).toEqual([SIGNATURE, KEYS]);
   });
 

@@ -9,11 +9,6 @@ export interface ServerConfig extends HeartbeatTimes {
   maxStreams: number;
   /** 1: every frame is told on the standard error, without what it carries; 0: none is. */
   trace: number;
-  /**
-   * Not 0: the server offers pipes to go on by, and proves by this number that they are its own. Only for runtimes whose
-   * facts say that they can.
-   */
-  pipes: number;
 }
 
 /** The usual one. */
@@ -21,7 +16,6 @@ export const SERVER_CONFIG: ServerConfig = {
   protocol: PROTOCOL_VERSION,
   maxStreams: MAX_STREAMS,
   trace: 0,
-  pipes: 0,
   ...HEARTBEAT,
 };
 
@@ -29,7 +23,6 @@ const KEYS: Readonly<Record<keyof ServerConfig, string>> = {
   protocol: 'protocol',
   maxStreams: 'max-streams',
   trace: 'trace',
-  pipes: 'pipes',
   tickMs: 'tick-ms',
   maxUnanswered: 'max-unanswered',
   idleTicks: 'idle-ticks',

@@ -46,11 +46,6 @@ export function launcherCommand(runtime?: Runtime): string[] {
   return ['sh', '-c', script];
 }
 
-/** Whether the server of a runtime can offer pipes to the host. */
-export function makesPipes(runtime: Runtime): boolean {
-  return RUNTIME_FACTS[runtime].makesPipes === true;
-}
-
 /** For which architecture, and how it is sent. */
 export interface WantedProgram {
   architecture: Architecture;

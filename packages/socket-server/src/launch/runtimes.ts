@@ -1,5 +1,5 @@
 /** What a socket server can run on, in the order in which a target's own are tried. */
-export const RUNTIMES = ['perl', 'python', 'node', 'native'] as const;
+export const RUNTIMES = ['perl', 'node', 'native'] as const;
 
 /** One of the runtimes; `native` is a program that needs none. */
 export type Runtime = (typeof RUNTIMES)[number];
@@ -43,8 +43,6 @@ export interface RuntimeFacts {
    * that source. It stands in single quotes of sh: it has none itself.
    */
   loader: string;
-  /** Its server makes pipes for the host to open. Node has no call for that, and the native one is kept small. */
-  makesPipes?: true;
 }
 
 /** Each of the runtimes. */
@@ -87,7 +85,6 @@ export const RUNTIME_FACTS: Record<Runtime, RuntimeFacts> = {
     ].join(';'),
   },
   perl: {
-    makesPipes: true,
     // To load them takes longer than to see that they are there; the loader does that while the host gets the news.
     check: 'perl -e "for my\\$m(qw(Errno Fcntl Socket)){grep{-e qq(\\$_/\\$m.pm)}@INC or exit 1}"',
     loader: `unset PERL5OPT PERL_UNICODE;exec perl -mErrno -mFcntl -mSocket -e '${[
@@ -97,27 +94,5 @@ export const RUNTIME_FACTS: Record<Runtime, RuntimeFacts> = {
       'my($h,$c)="";$h.=$c while($c=g(1))ne"\\n";my($s,$n)=split/ /,$h;',
       'my$t=g($s);our$CONFIG=g($n);eval$t;die$@if$@',
     ].join('')}'`,
-  },
-  python: {
-    makesPipes: true,
-    check: 'python3 -ISc "import sys,select,socket,subprocess;sys.exit(sys.version_info<(3,6))"',
-    loader: `exec python3 -ISBc '${[
-      'import os,time',
-      'def g(n):',
-      ' b=b""',
-      ' while len(b)<n:',
-      '  try:k=os.read(0,n-len(b))',
-      '  except BlockingIOError:',
-      '   time.sleep(.005)',
-      '   continue',
-      '  if not k:os._exit(0)',
-      '  b+=k',
-      ' return b',
-      'h=b""',
-      'while h[-1:]!=b"\\n":h+=g(1)',
-      's,n=map(int,h.split())',
-      't=g(s)',
-      'exec(compile(t,"server.py","exec"),{"__name__":"__main__","CONFIG":g(n)})',
-    ].join('\n')}'`,
   },
 };

@@ -1,6 +1,6 @@
 // The socket server for Linux targets that have no language to run it in: a static program. The loader of launch.ts
 // writes it to a file that has no name any more and runs it, with the settings as arguments and frames on stdin and
-// stdout. server.pl, server.py and main.ts behave the same. What is done in a target is decided on the host:
+// stdout. server.pl and main.ts behave the same. What is done in a target is decided on the host:
 // docs/protocol.md has the frames and the operations.
 #include <arpa/inet.h>
 #include <dirent.h>

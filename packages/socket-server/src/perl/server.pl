@@ -1,6 +1,6 @@
 # The socket server for targets that have Perl 5. perl-base is enough: no JSON::PP, no Time::HiRes. The loader of
-# launch.ts evaluates this text with the settings in $main::CONFIG and frames on stdin and stdout. server.py and main.ts
-# behave the same. What is done is decided on the host: docs/protocol.md has the frames and the operations.
+# launch.ts evaluates this text with the settings in $main::CONFIG and frames on stdin and stdout. main.ts behaves
+# the same. What is done is decided on the host: docs/protocol.md has the frames and the operations.
 use strict;
 use warnings;
 use Errno qw(EAGAIN ECONNABORTED EEXIST EINTR EINVAL EMFILE EMSGSIZE ENAMETOOLONG ENFILE ENOBUFS ENOENT ENOSYS);
@@ -490,8 +490,8 @@ sub serve {
     finish(128 + $signal);
 }
 
-($0, $SIG{PIPE}) = ('gpg-bridge socket server', 'IGNORE');
-offer_pipes($setting{pipes}) if $setting{pipes};
+$0 = 'gpg-bridge socket server';
+$SIG{PIPE} = 'IGNORE';
 $SIG{CHLD} = sub { };    # ends the wait of select
 @SIG{qw(TERM HUP INT)} = map { my $number = $_; sub { $signal = $number } } 15, 1, 2;
 nonblocking($_) for \*STDOUT, \*STDERR;

@@ -263,7 +263,7 @@ export function aheadCases(runtime: TestedRuntime): void {
       'SCD (a|b)*c+?[d]{2}^$\\.',
       'X {}#@%~"\'/$&',
     ];
-    for (const line of learned) answers.learn(line, forbidden);
+    answers.learnAll(learned.map((line) => [line, forbidden]));
     const { table } = answers;
     const hex = '0123456789abcdefABCDEF'.repeat(6);
     const lines = [

@@ -19,7 +19,7 @@ interface Recipe {
 }
 
 /** The images that tests use, by what is special about each. */
-export type ImageName = 'plain' | 'git' | 'node' | 'python' | 'none' | 'busybox' | 'trixie' | 'engines';
+export type ImageName = 'plain' | 'git' | 'node' | 'none' | 'busybox' | 'trixie' | 'engines';
 
 const ADD_USER = 'useradd --create-home --uid 1000 --shell /bin/sh dev';
 const DELETE_PERL = 'rm -f /usr/bin/perl*';
@@ -42,7 +42,6 @@ const RECIPES: Record<ImageName, Recipe> = {
   /** The ordinary case: git, and with it the full perl. */
   git: { from: 'plain', packages: ['git'] },
   node: { from: 'git', packages: ['nodejs'] },
-  python: { from: 'git', packages: ['python3-minimal'], finish: DELETE_PERL },
   /** None of the languages that the socket server is written in. */
   none: { from: 'git', finish: DELETE_PERL },
   /** Nothing but a shell, GnuPG and git, as in a small image of Alpine's. */

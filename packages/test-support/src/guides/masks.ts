@@ -9,6 +9,7 @@ const MASKS: readonly (readonly [RegExp, string])[] = [
   [/\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?/g, 'TIME'],
   [/\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d+ \d\d:\d\d:\d\d \d{4}(?: \+\d{4}| \w+)?/g, 'TIME'],
   [/\b\d{4}-\d\d-\d\d\b/g, 'DATE'],
+  [/\buntil \d\d:\d\d(?!:)/g, 'until TIME'],
   [/\bpid \d+/g, 'pid N'],
   [/\bport \d+/g, 'port N'],
   [/\bsession \d+/g, 'session N'],

@@ -1,0 +1,111 @@
+import { existsSync } from 'node:fs';
+import net from 'node:net';
+import { join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { TerminalGate, type TerminalReader } from '../engine/terminal-gate.ts';
+import { terminalSocket } from './state-dir.ts';
+import { TerminalHolds } from './terminal-holds.ts';
+import { serveTerminal } from './terminal-server.ts';
+
+async function stateDir(): Promise<string> {
+  const directory = join(await tempDir(), 'state');
+  vi.stubEnv('GPG_BRIDGE_STATE_DIR', directory);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  return directory;
+}
+
+/** A reader that takes its time to stop. */
+function slowReader() {
+  const events: string[] = [];
+  let stopped = () => {};
+  const reader: TerminalReader = {
+    stop() {
+      events.push('stopping');
+      return new Promise((resolve) => {
+        stopped = () => {
+          events.push('stopped');
+          resolve();
+        };
+      });
+    },
+    goOn: () => void events.push('goes on'),
+  };
+  return { reader, events, stopped: () => stopped() };
+}
+
+describe('terminals', () => {
+  it('cost nothing where there are none', async () => {
+    expect(new TerminalHolds(await stateDir(), () => {}).hold()).toBeUndefined();
+  });
+
+  it('are held when nothing is read any more, until they are let go by all', async () => {
+    const directory = await stateDir();
+    const gate = new TerminalGate();
+    const { reader, events, stopped } = slowReader();
+    gate.readBy(reader);
+    const unserve = await serveTerminal(gate);
+    onTestFinished(unserve);
+    const holds = [new TerminalHolds(directory, () => {}), new TerminalHolds(directory, () => {})];
+    let isHeld = false;
+    const held = Promise.all(holds.map((one) => one.hold()!)).then((releases) => {
+      isHeld = true;
+      return releases;
+    });
+    await expect.poll(() => events).toEqual(['stopping']);
+    expect(isHeld).toBe(false);
+    stopped();
+    const [first, second] = await held;
+    first!();
+    // A hold after the first was let go: it comes behind that.
+    (await holds[0]!.hold()!)();
+    expect(events).toEqual(['stopping', 'stopped']);
+    second!();
+    await expect.poll(() => events).toEqual(['stopping', 'stopped', 'goes on']);
+    unserve();
+    expect(existsSync(terminalSocket(directory, process.pid))).toBe(false);
+  });
+
+  it('stay held when a reader comes later', async () => {
+    const gate = new TerminalGate();
+    await gate.hold();
+    const { reader, events, stopped } = slowReader();
+    gate.readBy(reader);
+    await expect.poll(() => events).toEqual(['stopping']);
+    stopped();
+    await gate.release();
+    expect(events).toEqual(['stopping', 'stopped', 'goes on']);
+  });
+
+  it('of a process that was killed are forgotten', async () => {
+    const directory = await stateDir();
+    const gate = new TerminalGate();
+    onTestFinished(await serveTerminal(gate));
+    const dead = terminalSocket(directory, 999_999_999);
+    const server = net.createServer().listen(`${dead}.bound`);
+    await new Promise((resolve) => server.once('listening', resolve));
+    const { renameSync } = await import('node:fs');
+    renameSync(`${dead}.bound`, dead);
+    await new Promise((resolve) => server.close(resolve));
+    const release = await new TerminalHolds(directory, () => {}).hold();
+    release!();
+    expect(existsSync(dead)).toBe(false);
+  });
+
+  it('that do not answer are hardly waited for again, and the log says so', async () => {
+    const directory = await stateDir();
+    const gate = new TerminalGate();
+    const { reader } = slowReader();
+    gate.readBy(reader);
+    onTestFinished(await serveTerminal(gate));
+    const log = vi.fn();
+    const holds = new TerminalHolds(directory, log);
+    const since = performance.now();
+    (await holds.hold()!)();
+    const first = performance.now() - since;
+    (await holds.hold()!)();
+    expect(first).toBeGreaterThan(1_900);
+    expect(performance.now() - since - first).toBeLessThan(1_000);
+    expect(log).toHaveBeenCalledOnce();
+  });
+});

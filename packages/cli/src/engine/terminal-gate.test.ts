@@ -1,0 +1,52 @@
+import { expect, it } from 'vitest';
+import { AS_BEFORE, DROP_TYPED, FOR_A_PROMPT, TerminalGate } from './terminal-gate.ts';
+
+const SETTINGS = 'settings of before';
+
+function held() {
+  const done: string[] = [];
+  let now = 0;
+  const run = async (script: string, ...words: string[]) => {
+    done.push(words.length > 0 ? `${script} ${words}` : script);
+    return script === FOR_A_PROMPT ? SETTINGS : '';
+  };
+  const gate = new TerminalGate(run, () => now);
+  gate.readBy({
+    stop: async () => void done.push('stop'),
+    goOn: () => void done.push('go on'),
+  });
+  const pass = (ms: number) => {
+    now += ms;
+  };
+  return { gate, done, pass };
+}
+
+it('leaves what was typed during a use of a key that nobody can have been asked about', async () => {
+  const { gate, done, pass } = held();
+  await gate.hold();
+  pass(20);
+  await gate.release();
+  expect(done).toEqual(['stop', FOR_A_PROMPT, `${AS_BEFORE} ${SETTINGS}`, 'go on']);
+});
+
+it('throws away what was typed while somebody may have been asked, before anything is read', async () => {
+  const { gate, done, pass } = held();
+  await gate.hold();
+  pass(60);
+  await gate.release();
+  expect(done).toEqual(['stop', FOR_A_PROMPT, DROP_TYPED, `${AS_BEFORE} ${SETTINGS}`, 'go on']);
+});
+
+it('stays closed for the next use that begins before the last is over, or while it is opened', async () => {
+  const { gate, done, pass } = held();
+  await gate.hold();
+  await gate.hold();
+  pass(60);
+  await gate.release();
+  expect(done).toEqual(['stop', FOR_A_PROMPT]);
+  const released = gate.release();
+  await Promise.all([released, gate.hold()]);
+  expect(done).not.toContain('go on');
+  await gate.release();
+  expect(done.slice(-3)).toEqual([DROP_TYPED, `${AS_BEFORE} ${SETTINGS}`, 'go on']);
+});

@@ -1,0 +1,116 @@
+import { spawn } from 'node:child_process';
+import { isatty } from 'node:tty';
+
+/** What reads this terminal for a target. */
+export interface TerminalReader {
+  /** Resolves when it does not read any more. */
+  stop(): Promise<void>;
+  goOn(): void;
+}
+
+/**
+ * In less time nobody has answered a prompt: what was typed is for the target. Whether there was a prompt in this
+ * terminal is not known, so what was typed in more time is for nobody.
+ */
+const PROMPT_MS = 50;
+/** A terminal whose output stands still takes no settings. */
+const SETTINGS_TIMEOUT_MS = 1_000;
+
+/** Prints the settings; without these, which a reader of single keys takes away, Enter is no end of a line. */
+export const FOR_A_PROMPT = 'stty -g&&stty icrnl opost onlcr';
+export const AS_BEFORE = 'stty "$1"';
+/** Reads what there is, at once and not line by line. */
+export const DROP_TYPED = 'stty -icanon -echo min 0 time 0&&cat >/dev/null';
+
+/** Keeps a target from reading this terminal while somebody else, such as a pinentry, may ask in it. */
+export class TerminalGate {
+  #holds = 0;
+  #reader: TerminalReader | undefined;
+  #isStopped = false;
+  #since = 0;
+  #settings = '';
+  #last = Promise.resolve();
+
+  constructor(
+    /** Runs a script on this terminal; resolves to what it prints. */
+    private readonly run: (script: string, ...words: string[]) => Promise<string> = inTerminal,
+    private readonly now = () => performance.now(),
+  ) {}
+
+  /** The reader from now on; the result ends that. */
+  readBy(reader: TerminalReader): () => void {
+    this.#reader = reader;
+    this.#isStopped = false;
+    void this.#settle();
+    return () => {
+      if (this.#reader === reader) this.#reader = undefined;
+    };
+  }
+
+  /** Whether somebody else may be asking in the terminal now: what is typed is for that one. */
+  get isHeld(): boolean {
+    return this.#isStopped;
+  }
+
+  /** Resolves when nothing is read for the target; as often as it is called `release` has to be. */
+  hold(): Promise<void> {
+    this.#holds++;
+    return this.#settle();
+  }
+
+  release(): Promise<void> {
+    this.#holds--;
+    return this.#settle();
+  }
+
+  /** One change after the other. */
+  #settle(): Promise<void> {
+    this.#last = this.#last.then(() => this.#change()).catch(() => {});
+    return this.#last;
+  }
+
+  async #change(): Promise<void> {
+    const isWanted = this.#holds > 0;
+    if (!this.#reader || isWanted === this.#isStopped) return;
+    if (isWanted) {
+      this.#isStopped = true;
+      await this.#reader.stop();
+      this.#settings = await this.run(FOR_A_PROMPT);
+      this.#since = this.now();
+      return;
+    }
+    if (this.now() - this.#since >= PROMPT_MS) await this.run(DROP_TYPED);
+    if (this.#holds > 0) {
+      await this.run(FOR_A_PROMPT); // again, meanwhile
+      return;
+    }
+    if (this.#settings) await this.run(AS_BEFORE, this.#settings);
+    this.#isStopped = false;
+    this.#reader?.goOn();
+  }
+}
+
+/** The descriptor of this process that is a terminal, if one is. */
+export function ownTerminal(): number | undefined {
+  return [0, 1, 2].find((descriptor) => isatty(descriptor));
+}
+
+/** Runs a script on this terminal; returns what it prints. */
+async function inTerminal(script: string, ...words: string[]): Promise<string> {
+  const terminal = ownTerminal();
+  if (terminal === undefined) return '';
+  // In a session of its own, as a pinentry is: the kernel would stop it if the target's shell has the foreground.
+  const child = spawn('/bin/sh', ['-c', script, 'sh', ...words], {
+    stdio: [terminal, 'pipe', 'ignore'],
+    detached: true,
+    timeout: SETTINGS_TIMEOUT_MS,
+  });
+  let printed = '';
+  child.stdout?.setEncoding('latin1').on('data', (text: string) => {
+    printed += text;
+  });
+  return new Promise((resolve) => {
+    child.once('error', () => resolve(''));
+    child.once('close', () => resolve(printed.trim()));
+  });
+}

@@ -1,0 +1,172 @@
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, it } from 'vitest';
+import type { BridgeOptions } from '../bridge-options.ts';
+import type { Target } from '../targets/target.ts';
+import { GrantChange } from './grant-change.ts';
+import { StoredGrants } from './stored-grants.ts';
+
+/** A container, as far as a grant looks at it. */
+const container = (id: string, name: string, user = '0') =>
+  ({ kind: 'docker', id, name, place: '/run/docker.sock', user }) as Target;
+
+async function grants() {
+  const directory = await tempDir();
+  const stored = new StoredGrants(directory);
+  const change = (target: Target, given: BridgeOptions) => new GrantChange(stored, target, given);
+  /** What a bridge gets that is brought up with these options. */
+  const up = async (target: Target, given: BridgeOptions = {}) => {
+    const made = change(target, given);
+    await made.begin();
+    await made.commit();
+    return made.options;
+  };
+  const files = () => (existsSync(join(directory, 'grants')) ? readdirSync(join(directory, 'grants')) : []);
+  return { directory, stored, change, up, files };
+}
+
+describe('what is stored for a container', () => {
+  it('holds for one that was made again under its name, and for one that has another name now', async () => {
+    const { up } = await grants();
+    await up(container('1', 'box'), { gpgKeys: ['a'], allowPassphrase: true, takeover: true });
+    expect(await up(container('2', 'box'))).toEqual({ gpgKeys: ['a'] });
+    expect(await up(container('2', 'renamed'))).toEqual({ gpgKeys: ['a'] });
+    expect(await up(container('3', 'other'))).toEqual({});
+  });
+
+  it('holds for every user, unless that one was given others', async () => {
+    const { up } = await grants();
+    await up(container('1', 'box'), { gpgKeys: ['a'], confirm: true });
+    expect(await up(container('1', 'box', '1000'), { user: 'dev' })).toMatchObject({
+      gpgKeys: ['a'],
+      confirm: true,
+    });
+    await up(container('1', 'box', '1000'), { user: 'dev', gpgKeys: ['b'] });
+    expect(await up(container('1', 'box'))).toEqual({ gpgKeys: ['a'], confirm: true });
+    expect(await up(container('1', 'box', '1000'), { user: 'dev' })).toMatchObject({
+      gpgKeys: ['b'],
+      confirm: true,
+    });
+  });
+
+  it('holds against a rule, which has what it says stored, too', async () => {
+    const { up } = await grants();
+    await up(container('1', 'box'), { gpgKeys: ['a'] });
+    const byRule = { rule: 'box', gpgKeys: ['b'], confirm: true };
+    expect(await up(container('1', 'box'), byRule)).toEqual({ ...byRule, gpgKeys: ['a'] });
+    expect(await up(container('1', 'box'))).toEqual({ gpgKeys: ['a'], confirm: true });
+    expect(await up(container('1', 'box'), { confirm: false })).toEqual({ gpgKeys: ['a'], confirm: false });
+    expect(await up(container('1', 'box'))).toEqual({ gpgKeys: ['a'] });
+  });
+
+  it('refuses when the time of --for is over, also by a rule, until a person names one', async () => {
+    const { stored, up, change } = await grants();
+    const over = expect.objectContaining({ code: 'TIME_OVER' });
+    const later = new Date(Date.now() + 3_600_000).toISOString();
+    const box = container('1', 'box');
+    expect(await up(box, { for: '1h', until: later })).toEqual({ for: '1h', until: later });
+    expect(await up(box)).toEqual({ for: '1h', until: later });
+    const then = Date.parse(later);
+    const at = (given: BridgeOptions) => new GrantChange(stored, box, given, then).options;
+    const evenLater = new Date(then + 1).toISOString();
+    expect(() => at({})).toThrow(over);
+    expect(() => at({ confirm: true })).toThrow(over);
+    expect(() => at({ rule: 'box', for: '2h', until: evenLater })).toThrow(over);
+    expect(at({ for: '2h', until: evenLater })).toEqual({ for: '2h', until: evenLater });
+    expect(at({ for: 'none' })).toEqual({ for: 'none' });
+    // The time of a rule counts anew each time that it brings a bridge up.
+    await change(box, { for: 'none' }).commit();
+    await up(box, { rule: 'box', for: '1h', until: later });
+    expect(() => at({})).toThrow(over);
+    expect(at({ rule: 'box', for: '1h', until: evenLater })).toMatchObject({ until: evenLater });
+  });
+
+  it('is narrower before a change is made, wider only after it, and as before when nothing came of it', async () => {
+    const { up, change, stored } = await grants();
+    const box = container('1', 'box');
+    await up(box, { gpgKeys: ['a'] });
+    const made = change(box, { gpgKeys: [], confirm: true });
+    expect(made.options).toEqual({ gpgKeys: [], confirm: true });
+    await made.begin();
+    expect(stored.read(box)!.everyone).toEqual({ gpgKeys: ['a'], confirm: true });
+    await made.rollBack();
+    expect(stored.read(box)!.everyone).toEqual({ gpgKeys: ['a'] });
+    await made.begin();
+    await made.commit();
+    expect(stored.read(box)!.everyone).toEqual({ confirm: true });
+  });
+
+  it('is changed by none of two processes at the expense of the other', async () => {
+    const { up, stored } = await grants();
+    const users = Array.from({ length: 20 }, (_, at) => String(at));
+    await Promise.all(users.map((user) => up(container('1', 'box', user), { user, gpgKeys: [user] })));
+    expect(Object.keys(stored.read(container('1', 'box'))!.users).sort()).toEqual(users.sort());
+  });
+
+  it('excludes what would lift it without naming it, and recommends no such thing', async () => {
+    const { up, change } = await grants();
+    const box = container('1', 'box');
+    await up(box, { gpg: false });
+    expect(() => change(box, { gpgKeys: ['a'] })).toThrow('--no-gpg was given before and holds');
+    expect(() => change(box, { gpgKeys: ['a'] })).toThrow('Leave --gpg-key out.');
+    expect(await up(box, { gpg: true, gpgKeys: ['a'] })).toEqual({ gpg: true, gpgKeys: ['a'] });
+    expect(await up(box, { gpg: false })).toEqual({ gpg: false });
+    expect(await up(box, { gpg: true })).toEqual({ gpg: true, gpgKeys: ['a'] });
+  });
+
+  it('is forgotten by its container, its name, or for one user alone', async () => {
+    const { up, stored, files } = await grants();
+    const box = container('1', 'box');
+    await up(box, { gpgKeys: ['a'] });
+    await up(container('1', 'box', '1000'), { user: 'dev', gpgKeys: ['b'] });
+    expect(await stored.forgetUser(box, '1000')).toBe(true);
+    expect(await stored.forgetUser(box, '1000')).toBe(false);
+    expect(stored.read(box)).toMatchObject({ everyone: { gpgKeys: ['a'] }, users: {} });
+    expect(await stored.forget({ kind: 'docker', place: '/run/docker.sock', name: 'box' })).toBe(true);
+    expect(stored.read(container('2', 'box'))).toBeUndefined();
+    expect(await stored.forget(box)).toBe(true);
+    expect(await stored.forget(box)).toBe(false);
+    expect(files()).toEqual([]);
+  });
+
+  it('is in files for their owner alone, and nothing is made for a target without restrictions', async () => {
+    const { directory, up, files } = await grants();
+    await up(container('1', 'box'), { keys: 'all' });
+    expect(readdirSync(directory)).toEqual([]);
+    await up(container('1', 'box'), { confirm: true });
+    expect(statSync(join(directory, 'grants')).mode & 0o777).toBe(0o700);
+    for (const file of files()) {
+      expect(file).toMatch(/^[0-9a-f]{64}\.json$/);
+      expect(statSync(join(directory, 'grants', file)).mode & 0o777).toBe(0o600);
+    }
+  });
+
+  it('brings nothing up if it can not be understood, or others could have written it', async () => {
+    const { directory, up, change, files } = await grants();
+    const box = container('1', 'box');
+    await up(box, { confirm: true });
+    const unreadable = expect.objectContaining({ code: 'GRANT_UNREADABLE' });
+    const paths = files().map((file) => join(directory, 'grants', file));
+    const texts = paths.map((path) => readFileSync(path, 'utf8'));
+    const damage: [string | RegExp, string][] = [
+      [/^.*$/s, ''],
+      ['"version":1', '"version":2'],
+      ['"confirm":true', '"confrim":true'],
+      ['"confirm":true', '"confirm":"yes"'],
+      ['"users":{}', '"users":{"0":{"takeover":true}}'],
+      ['"users":{}', '"users":{},"more":1'],
+      ['"users":{}', '"users":null'],
+      ['docker.sock', 'podman.sock'],
+    ];
+    for (const [what, by] of damage) {
+      for (const [at, path] of paths.entries()) writeFileSync(path, texts[at]!.replace(what, by));
+      const isOfName = what === 'docker.sock';
+      expect(() => change(isOfName ? container('2', 'box') : box, {}), String(what)).toThrow(unreadable);
+    }
+    for (const [at, path] of paths.entries()) writeFileSync(path, texts[at]!);
+    expect(change(box, {}).options).toEqual({ confirm: true });
+    chmodSync(join(directory, 'grants'), 0o777);
+    expect(() => change(box, {})).toThrow(expect.objectContaining({ code: 'STATE_DIR_UNUSABLE' }));
+  });
+});

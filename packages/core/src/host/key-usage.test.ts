@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import {
+  ALL_WORDS,
+  decideByUsage,
+  type GrantWord,
+  type KeyUsage,
+  UNKNOWN_USAGE,
+  wordsOf,
+} from './key-usage.ts';
+
+const MINE = 'SHA256:mine';
+
+/** A key by its capability letters. */
+function key(letters: string, ssh = MINE): KeyUsage {
+  return { words: wordsOf(letters), known: true, ssh };
+}
+
+function grant(words: readonly GrantWord[]) {
+  return { sign: words.includes('sign'), decrypt: words.includes('decrypt'), login: words.includes('login') };
+}
+
+function passes(command: string, usage: KeyUsage, words: readonly GrantWord[]): boolean {
+  return decideByUsage(command, usage, grant(words)).refused === undefined;
+}
+
+/** Every set of words. */
+const GRANTS: GrantWord[][] = [0, 1, 2, 3, 4, 5, 6, 7].map((bits) =>
+  [...ALL_WORDS].filter((_, index) => bits & (1 << index)),
+);
+
+/** The grants under which each command passes, as digits: 1 for sign, 2 for decrypt, 4 for login. */
+const TABLE: Record<string, { PKSIGN: string; PKDECRYPT: string }> = {
+  s: { PKSIGN: '1357', PKDECRYPT: '37' },
+  c: { PKSIGN: '1357', PKDECRYPT: '37' },
+  sc: { PKSIGN: '1357', PKDECRYPT: '37' },
+  e: { PKSIGN: '37', PKDECRYPT: '2367' },
+  a: { PKSIGN: '57', PKDECRYPT: '67' },
+  se: { PKSIGN: '1357', PKDECRYPT: '37' },
+  sa: { PKSIGN: '57', PKDECRYPT: '7' },
+  ea: { PKSIGN: '7', PKDECRYPT: '67' },
+  sca: { PKSIGN: '57', PKDECRYPT: '7' },
+  scea: { PKSIGN: '7', PKDECRYPT: '7' },
+};
+
+describe('the usage of a key', () => {
+  it.each(Object.entries(TABLE))('of [%s] decides under every grant', (letters, expected) => {
+    const found = (command: string) =>
+      GRANTS.flatMap((words, bits) => (passes(command, key(letters), words) ? [bits] : [])).join('');
+    expect({ PKSIGN: found('PKSIGN'), PKDECRYPT: found('PKDECRYPT') }).toEqual(expected);
+  });
+
+  it('that is unknown needs every word', () => {
+    for (const command of ['PKSIGN', 'PKDECRYPT', 'PKAUTH']) {
+      const found = GRANTS.filter((words) => passes(command, UNKNOWN_USAGE, words));
+      expect(found).toEqual([['sign', 'decrypt', 'login']]);
+    }
+    expect(decideByUsage('PKSIGN', UNKNOWN_USAGE, { login: false }).refused).toMatch(/doesn't know/);
+  });
+
+  it('never lets a command pass whose own word is not granted', () => {
+    for (const letters of Object.keys(TABLE)) {
+      expect(passes('PKSIGN', key(letters), ['decrypt', 'login'])).toBe(false);
+      expect(passes('PKDECRYPT', key(letters), ['sign', 'login'])).toBe(false);
+    }
+  });
+
+  it('lets a key log in that is among those that are offered over SSH', () => {
+    const offered = new Set([MINE]);
+    expect(decideByUsage('PKSIGN', key('sca'), { login: offered })).toEqual({
+      note: 'a key that also logs in over SSH',
+    });
+    expect(decideByUsage('PKSIGN', key('sca', 'SHA256:other'), { login: offered }).refused).toMatch(
+      /can also log in over SSH/,
+    );
+    const { ssh: _ssh, ...nameless } = key('sca');
+    expect(decideByUsage('PKSIGN', nameless, { login: offered }).refused).toBeDefined();
+  });
+
+  it('is noted where a use may be another than its command says', () => {
+    expect(decideByUsage('PKSIGN', key('sc'), {})).toEqual({});
+    expect(decideByUsage('PKDECRYPT', key('e'), {})).toEqual({});
+    expect(decideByUsage('PKSIGN', key('se'), {})).toEqual({});
+    expect(decideByUsage('PKDECRYPT', key('s'), {}).note).toBe('a key that signs');
+    expect(decideByUsage('PKDECRYPT', key('scea'), {}).note).toBe(
+      'a key that also signs and logs in over SSH',
+    );
+    expect(decideByUsage('PKSIGN', key('a'), {}).note).toBe('a key that logs in over SSH');
+    expect(decideByUsage('PKSIGN', UNKNOWN_USAGE, {}).note).toBe('a key of unknown usage');
+  });
+
+  it('says nothing about other commands', () => {
+    expect(decideByUsage('HAVEKEY', UNKNOWN_USAGE, grant([]))).toEqual({});
+  });
+
+  it('reads the letters of one key, and not the capitals of the whole certificate', () => {
+    expect([...wordsOf('scSCEA')]).toEqual(['sign']);
+    expect([...wordsOf('e')]).toEqual(['decrypt']);
+    expect([...wordsOf('escaESCAD')].sort()).toEqual(['decrypt', 'login', 'sign']);
+    expect([...wordsOf('')]).toEqual([]);
+  });
+});

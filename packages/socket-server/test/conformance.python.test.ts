@@ -1,3 +1,0 @@
-import { conformance } from './conformance/suite.ts';
-
-conformance('python');

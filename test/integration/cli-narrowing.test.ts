@@ -1,0 +1,186 @@
+import { rm } from 'node:fs/promises';
+import { Person } from '@gpg-bridge/test-support/cli';
+import { TestClient } from '@gpg-bridge/test-support/client-pair';
+import { PATIENT } from '@gpg-bridge/test-support/patient';
+import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
+import { run } from '@gpg-bridge/test-support/process';
+import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
+import { describe, expect, it, onTestFinished } from 'vitest';
+
+const PASSPHRASE = 'correct-horse-battery';
+const NO_KEY = 'ERR 67108881';
+const FORBIDDEN = 'ERR 67109115';
+const SIGNATURE = 'D (7:sig-val';
+
+/** Somebody with a key that has a passphrase and one that has none, and a bridge that offers both. */
+async function personWithTwoKeys() {
+  const pinentry = await ScriptedPinentry.create(PASSPHRASE);
+  onTestFinished(() => pinentry.remove());
+  const person = await Person.create({ agentConf: pinentry.agentConf });
+  await person.home.addEncryptionKey(person.fingerprint);
+  const locked = await person.home.createKey('Locked <locked@example.org>', { passphrase: PASSPHRASE });
+  const grips = async (key: string) => {
+    const listing = await person.home.gpgOk(['--with-colons', '--with-keygrip', '--list-keys', key]);
+    return [...listing.matchAll(/^grp:+([0-9A-F]{40}):/gm)].map(([, grip]) => grip!);
+  };
+  const [ada, adaEncrypts] = await grips(person.fingerprint);
+  const [lockedGrip] = await grips(locked);
+  const target = await person.localHome();
+  const name = `local:${target.dir}`;
+  await person.ok('up', name);
+  const connect = async () => {
+    const client = await TestClient.connect(`${target.dir}/S.gpg-agent`);
+    await client.reads('OK');
+    return client;
+  };
+  /** A client that has asked for a signature. */
+  const signing = async (grip: string) => {
+    const client = await connect();
+    client.write(`SIGKEY ${grip}\nSETHASH 8 ${'00'.repeat(32)}\nHELP\nPKSIGN\n`);
+    await client.reads('# RESET');
+    return client;
+  };
+  /** A client that has asked for a decryption, and does not say of what. */
+  const decrypting = async (answer: string) => {
+    const client = await connect();
+    client.write(`SETKEY ${adaEncrypts}\nPKDECRYPT\n`);
+    await client.reads(answer);
+    return client;
+  };
+  const inquired = () => decrypting('INQUIRE CIPHERTEXT');
+  const waiting = async () => (await person.json<{ waiting: unknown }[]>('status'))[0]!.waiting;
+  const uses = async () =>
+    (await person.json<{ key: string; outcome: string }[]>('log', name, '--uses')).map(
+      ({ key, outcome }) => `${key === ada ? 'ada' : key === lockedGrip ? 'locked' : 'other'} ${outcome}`,
+    );
+  return {
+    person,
+    pinentry,
+    name,
+    target,
+    ada: ada!,
+    locked: lockedGrip!,
+    signing,
+    decrypting,
+    inquired,
+    waiting,
+    uses,
+  };
+}
+
+describe('a narrower grant', () => {
+  it('holds for what is asked while the bridge still waits for a use that it allows', async () => {
+    const { person, pinentry, name, ada, locked, signing, waiting, uses } = await personWithTwoKeys();
+    await pinentry.waits();
+    const allowed = await signing(locked);
+    await pinentry.asked();
+    await expect.poll(waiting, PATIENT).not.toBeNull();
+    // This one waits for its turn, behind the person who is asked.
+    const before = await signing(ada);
+    const up = person.start(['up', name, '--gpg-key', 'locked@example.org']);
+    await up.printed(/has waited for a person/, 'stderr');
+    const after = await signing(ada);
+    await after.reads(NO_KEY);
+    await pinentry.goOn();
+    await allowed.reads(SIGNATURE);
+    await before.reads(FORBIDDEN);
+    expect(await up.exited).toBe(0);
+    expect(await uses()).toEqual(['locked ok']);
+  });
+
+  it('is not held off by a client that owes the data of an inquiry, nor by those behind it', async () => {
+    const { person, name, ada, inquired, signing, waiting, uses } = await personWithTwoKeys();
+    // As many as may be with the agent at once: whoever asks now waits for a turn.
+    const open = await Promise.all(Array.from({ length: 8 }, () => inquired()));
+    const behind = await signing(ada);
+    expect(await waiting()).toBeNull();
+    await person.ok('up', name, '--gpg-key', 'locked@example.org');
+    for (const client of [...open, behind]) expect(await client.readsAll()).not.toContain(SIGNATURE);
+    const late = await signing(ada);
+    await late.reads(NO_KEY);
+    expect(await uses()).not.toContain('ada ok');
+  });
+
+  it('ends what a client has kept open, also where the bridge goes on with it', async () => {
+    const { person, pinentry, name, inquired, decrypting, uses } = await personWithTwoKeys();
+    const open = await Promise.all([inquired(), inquired()]);
+    // The change fails, so the same daemon goes on: it asks now.
+    const failed = await person.run(['up', name, '--confirm', '--keys', 'eve@example.org']);
+    expect(failed.stderr).toMatch(/what was narrowed stays so: --confirm/);
+    for (const client of open) {
+      client.write('D (7:enc-val(4:ecdh(1:s1:x)(1:e1:x)))\nEND\n');
+      expect(await client.readsAll()).toContain(FORBIDDEN);
+    }
+    expect(await uses()).toEqual(['other refused', 'other refused']);
+    await pinentry.confirms('cancel');
+    await decrypting('Not confirmed');
+  });
+
+  it('stays when the rest of the change fails, and the error says so', async () => {
+    const { person, name, ada, locked, signing, uses } = await personWithTwoKeys();
+    const failed = await person.run([
+      'up',
+      name,
+      '--gpg-key',
+      'locked@example.org',
+      '--keys',
+      'eve@example.org',
+    ]);
+    expect(failed.status).toBe(1);
+    expect(failed.stderr).toMatch(/what was narrowed stays so: --gpg-key/);
+    await (await signing(ada)).reads(NO_KEY);
+    await (await signing(locked)).reads(SIGNATURE);
+    expect(await uses()).toContain('locked ok');
+    const [status] = await person.json<{ options: { gpgKeys: string[] } }[]>('status');
+    expect(status!.options.gpgKeys).toEqual(['locked@example.org']);
+    await person.ok('down', name);
+    await person.ok('up', name);
+    await (await signing(ada)).reads(NO_KEY);
+  });
+
+  it('that names a key which is not there changes nothing', async () => {
+    const { person, name, ada, signing } = await personWithTwoKeys();
+    const failed = await person.run(['up', name, '--gpg-key', 'eve@example.org']);
+    expect(failed.status).toBe(1);
+    expect(failed.stderr).not.toMatch(/stays so/);
+    await (await signing(ada)).reads(SIGNATURE);
+    await person.ok('down', name);
+    await person.ok('up', name);
+    await (await signing(ada)).reads(SIGNATURE);
+  });
+
+  it('of SSH keys, decryption, agents and confirmation stays when the rest of the change fails', async () => {
+    const { person, pinentry, name, target, locked, signing, decrypting } = await personWithTwoKeys();
+    const agent = await startSshAgent();
+    const [one, two] = [await agent.addKey('one'), await agent.addKey('two')];
+    // ssh-keygen takes a private key from its file where the agent does not list it.
+    for (const key of [one, two]) await rm(key);
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    await person.ok('up', name);
+    const sshSign = async (key: string) =>
+      (
+        await run('ssh-keygen', ['-Y', 'sign', '-n', 'file', '-f', `${key}.pub`], {
+          env: { ...process.env, SSH_AUTH_SOCK: `${target.dir}/agent.sock` },
+          input: 'text',
+        })
+      ).status;
+    const narrow = async (...options: string[]) =>
+      expect((await person.run(['up', name, ...options, '--keys', 'eve@example.org'])).stderr).toMatch(
+        /what was narrowed stays so/,
+      );
+    await narrow('--ssh-key', 'one');
+    expect(await sshSign(one)).toBe(0);
+    expect(await sshSign(two)).not.toBe(0);
+    await narrow('--no-decrypt');
+    await decrypting(FORBIDDEN);
+    await pinentry.confirms('cancel');
+    await narrow('--confirm');
+    await (await signing(locked)).reads('ERR');
+    expect(await pinentry.questions()).not.toEqual([]);
+    await narrow('--no-ssh');
+    expect(await sshSign(one)).not.toBe(0);
+    await expect
+      .poll(async () => (await person.json<{ options: object }[]>('status'))[0]!.options, PATIENT)
+      .toMatchObject({ ssh: false, decrypt: false, confirm: true });
+  });
+});

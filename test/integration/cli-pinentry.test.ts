@@ -1,0 +1,45 @@
+import { readFile } from 'node:fs/promises';
+import { useShell } from '@gpg-bridge/test-support/interactive';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import {
+  personWithPassphrase,
+  recordTyped,
+  signAsked,
+  TERMINAL_PINENTRIES,
+  WAYS_TO_TYPE,
+} from '@gpg-bridge/test-support/terminal-pinentry';
+import { describe, expect, it } from 'vitest';
+
+requireSystem('tmux', 'pinentry')('a passphrase for pinentry', () => {
+  describe.each(TERMINAL_PINENTRIES)('%s', (pinentry) => {
+    it.each(WAYS_TO_TYPE)(
+      '%s does not reach a command of this machine that reads the terminal',
+      async (way) => {
+        const person = await personWithPassphrase(pinentry);
+        const target = await person.localHome();
+        const read = (path: string) => readFile(path, 'utf8');
+        const received = await recordTyped(person, `local:${target.dir}`, way, await tempDir(), read);
+        expect(received).toBe('before\nsign\nend\n');
+      },
+    );
+
+    it('does not reach a target that is bridged by itself, while another one uses the key', async () => {
+      const person = await personWithPassphrase(pinentry);
+      const [one, other] = [await person.localHome(), await person.localHome()];
+      await person.ok('up', `local:${other.dir}`);
+      const read = (path: string) => readFile(path, 'utf8');
+      const before = `env GNUPGHOME=${other.dir}`;
+      const words = `local:${one.dir}`;
+      const received = await recordTyped(person, words, 'typed key by key', await tempDir(), read, before);
+      expect(received).toBe('before\nsign\nend\n');
+      expect(await person.json('log', `local:${other.dir}`, '--uses')).toMatchObject([{ outcome: 'ok' }]);
+    });
+
+    it('leaves a shell of this machine as it was', async () => {
+      const person = await personWithPassphrase(pinentry);
+      person.env.SHELL = '/bin/bash';
+      await useShell(person, `local:${(await person.localHome()).dir}`, signAsked);
+    });
+  });
+});

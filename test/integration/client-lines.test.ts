@@ -1,0 +1,98 @@
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isAllowedCommand } from '@gpg-bridge/core/assuan/allowed-commands';
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { run, runOk } from '@gpg-bridge/test-support/process';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import { describe, expect, it, onTestFinished } from 'vitest';
+
+// What GnuPG's own programs say to a restricted agent without a bridge, out of the agent's log: every command that the
+// agent accepts from them has to be on the list of those that may reach it.
+
+/** A host whose agent logs every line, and a target whose socket leads to its restricted one. */
+async function directly() {
+  const [host, target] = [await GnupgHome.create(), await GnupgHome.create()];
+  onTestFinished(() => host.remove());
+  onTestFinished(() => target.remove());
+  const log = join(host.dir, 'lines.log');
+  await writeFile(join(host.dir, 'gpg-agent.conf'), `log-file ${log}\ndebug ipc\n`);
+  const fingerprint = await host.createKey('Ada Test <ada@example.org>', { algo: 'rsa2048', usage: 'sign' });
+  await host.addEncryptionKey(fingerprint, 'rsa2048');
+  const keys = await host.gpg(['--export']);
+  await target.gpgOk(['--no-autostart', '--import'], { input: keys.stdout });
+  const redirect = `%Assuan%\nsocket=${await host.socket('agent-extra-socket')}\n`;
+  await writeFile(await target.socket('agent-socket'), redirect);
+  return { host, target, fingerprint, lines: () => acceptedLines(readFileSync(log, 'latin1')) };
+}
+
+/** The commands that connections of the restricted socket sent, and that were answered OK or with an inquiry. */
+function acceptedLines(log: string): string[] {
+  const accepted: string[] = [];
+  const channels = new Map<string, { restricted: boolean; last?: string | undefined }>();
+  for (const [, id = '', direction, text = ''] of log.matchAll(/DBG: chan_(\d+) (<-|->) (.*)$/gm)) {
+    if (/^\[(?:eof|error)/.test(text)) channels.delete(id);
+    const channel = channels.get(id) ?? { restricted: false };
+    channels.set(id, channel);
+    if (direction === '<-') {
+      if (!/^(?:D |END|CAN|\[)/.test(text)) channel.last = text;
+      continue;
+    }
+    if (channel.last === 'GETINFO restricted' && text === 'OK') channel.restricted = true;
+    if (/^(?:OK|INQUIRE)/.test(text) && channel.restricted && channel.last) accepted.push(channel.last);
+  }
+  return [...new Set(accepted)];
+}
+
+const refusedOf = (lines: readonly string[]) =>
+  lines.filter((line) => !isAllowedCommand(Buffer.from(`${line}\n`)));
+
+describe('every command that a restricted agent accepts is on the list', () => {
+  it('from gpg', async () => {
+    const { target, fingerprint, lines } = await directly();
+    const gpg = (args: string[], input = '') =>
+      target.gpg(['--no-autostart', '--trust-model', 'always', ...args], { input });
+    expect((await gpg(['--clear-sign'], 'text')).status).toBe(0);
+    expect((await gpg(['--detach-sign', '-u', fingerprint], 'text')).status).toBe(0);
+    const sealed = await gpg(['--armor', '--encrypt', '--sign', '-r', fingerprint], 'text');
+    expect((await gpg(['--decrypt'], String(sealed.stdout))).stdout.toString()).toBe('text');
+    await gpg(['--list-secret-keys', '--with-keygrip']);
+    await gpg(['--card-status']);
+    await gpg(['--quick-add-uid', fingerprint, 'Bob <bob@example.org>']);
+    await gpg(['--export-secret-keys']);
+    await gpg(['--delete-secret-keys', '--yes', fingerprint]);
+    await gpg(['--quick-gen-key', '--passphrase', '', 'Eve <eve@example.org>']);
+    await gpg(['--symmetric', '--passphrase', 'x'], 'text');
+    await run('gpg-connect-agent', ['--no-autostart', 'GETINFO version', 'HELP', '/bye'], {
+      env: target.env,
+    });
+    const sent = lines();
+    expect(sent).toContain('PKSIGN');
+    expect(sent).toContain('PKDECRYPT');
+    expect(refusedOf(sent)).toEqual([]);
+  });
+
+  requireSystem('gpgsm')('from gpgsm', () => {
+    it('that signs and decrypts', async () => {
+      const { host, target, fingerprint, lines } = await directly();
+      const listing = await host.gpgOk(['--with-colons', '--with-keygrip', '--list-keys', fingerprint]);
+      const grip = /^grp:+([0-9A-F]{40}):/m.exec(listing)![1]!;
+      const parameters = `Key-Type: RSA\nKey-Grip: ${grip}\nName-DN: CN=Ada\nName-Email: ada@example.org\nSerial: 1\n`;
+      const offline = ['--batch', '--no-autostart', '--disable-dirmngr', '--disable-crl-checks'];
+      const certificate = await runOk('gpgsm', ['--batch', '--armor', '--gen-key'], {
+        env: host.env,
+        input: parameters,
+      });
+      await runOk('gpgsm', [...offline, '--import'], { env: target.env, input: certificate });
+      const gpgsm = (args: string[], input: string | Buffer) =>
+        run('gpgsm', [...offline, ...args], { env: target.env, input });
+      await gpgsm(['--list-secret-keys'], '');
+      await gpgsm(['--sign', '-u', 'ada@example.org'], 'text');
+      const sealed = await gpgsm(['--encrypt', '--armor', '-r', 'ada@example.org'], 'text');
+      await gpgsm(['--decrypt'], sealed.stdout);
+      const sent = lines();
+      expect(sent.some((line) => line.startsWith('HAVEKEY'))).toBe(true);
+      expect(refusedOf(sent)).toEqual([]);
+    });
+  });
+});

@@ -1,0 +1,186 @@
+import { createHash } from 'node:crypto';
+import { symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Person } from '@gpg-bridge/test-support/cli';
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { run, runOk } from '@gpg-bridge/test-support/process';
+import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
+import {
+  askAll,
+  certificateShaped,
+  signRequest,
+  sshsigData,
+  userAuthData,
+} from '@gpg-bridge/test-support/ssh-requests';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, it, onTestFinished } from 'vitest';
+
+const [FAILURE, SIGNATURE] = [5, 14];
+const DIGEST = createHash('sha256').update('an OpenPGP document').digest();
+
+interface SshKey {
+  fingerprint: string;
+  keygrip: string;
+  blob: Buffer;
+}
+
+/** A key of gpg's that is also an SSH key; gpg-agent lists it once it is in sshcontrol. */
+async function sshKey(home: GnupgHome, name: string, algo = 'ed25519'): Promise<SshKey> {
+  const fingerprint = await home.createKey(`${name} <${name}@example.org>`, { algo, usage: 'sign,auth' });
+  const listing = await home.gpgOk(['--with-colons', '--with-keygrip', '--list-keys', fingerprint]);
+  const exported = await home.gpgOk(['--export-ssh-key', `${fingerprint}!`]);
+  return {
+    fingerprint,
+    keygrip: /^grp:+([0-9A-F]{40}):/m.exec(listing)![1]!,
+    blob: Buffer.from(exported.split(' ')[1]!, 'base64'),
+  };
+}
+
+/** Somebody whose gpg-agent is the ssh-agent: it has three keys, and lists the first two. */
+async function personWithKeys() {
+  const person = await Person.create({ key: false });
+  const [ada, bob, eve] = [
+    await sshKey(person.home, 'ada'),
+    await sshKey(person.home, 'bob'),
+    await sshKey(person.home, 'eve'),
+  ];
+  await writeFile(join(person.home.dir, 'sshcontrol'), `${ada.keygrip}\n${bob.keygrip}\n`);
+  await person.home.launchAgent();
+  const target = await person.localHome();
+  const up = (...options: string[]) => person.ok('up', `local:${target.dir}`, ...options);
+  const socket = join(target.dir, 'agent.sock');
+  const listed = async () =>
+    (await run('ssh-add', ['-L'], { env: { ...target.env, SSH_AUTH_SOCK: socket } })).stdout
+      .toString()
+      .split('\n')
+      .flatMap((line) => (line.startsWith('ssh-') ? [line.split(' ')[1]!] : []));
+  const log = () =>
+    person.json<{ command: string; outcome: string; key?: string; note?: string }[]>(
+      'log',
+      `local:${target.dir}`,
+    );
+  return { person, target, up, socket, listed, log, ada, bob, eve };
+}
+
+const base64 = ({ blob }: SshKey) => blob.toString('base64');
+const login = ({ blob }: SshKey) => signRequest(blob, userAuthData(blob));
+
+describe('with gpg-agent as the ssh-agent, a target', () => {
+  it('can not use a key that gpg-agent has and does not list', async () => {
+    const { up, socket, log, ada, eve } = await personWithKeys();
+    await up('--ssh-from-gpg', '--no-gpg');
+    expect(await askAll(socket, [login(eve), login(ada), login(eve)])).toEqual([FAILURE, SIGNATURE, FAILURE]);
+    expect((await log()).map(({ outcome, note }) => [outcome, note])).toEqual([
+      ['refused', 'the ssh-agent does not list this key'],
+      ['ok', undefined],
+      ['refused', 'the ssh-agent does not list this key'],
+    ]);
+  });
+
+  it('can not have an OpenPGP digest signed as SSH data', async () => {
+    const { person, target, up, socket, log, ada } = await personWithKeys();
+    await up('--ssh-from-gpg', '--no-gpg');
+    expect(await askAll(socket, [signRequest(ada.blob, DIGEST)])).toEqual([FAILURE]);
+    const reason = 'the data is neither a login nor an SSHSIG signature';
+    expect(await log()).toMatchObject([{ command: 'sign', outcome: 'refused', note: reason }]);
+    expect(await person.ok('log', `local:${target.dir}`)).toContain(`refused (${reason})`);
+    expect(await person.ok('status', `local:${target.dir}`)).toContain(`refused (${reason})`);
+  });
+
+  it('can not name another key by a blob that is shaped like a certificate', async () => {
+    const { up, socket, log, ada, eve } = await personWithKeys();
+    await up('--ssh-from-gpg', '--no-gpg', '--ssh-key', sha256(ada.blob));
+    const shaped = [certificateShaped(ada.blob), certificateShaped(ada.blob, eve.blob)];
+    const requests = shaped.map((blob) => signRequest(blob, userAuthData(blob)));
+    expect(await askAll(socket, [...requests, login(ada)])).toEqual([FAILURE, FAILURE, SIGNATURE]);
+    const entries = await log();
+    expect(entries.map(({ outcome }) => outcome)).toEqual(['refused', 'refused', 'ok']);
+    expect(entries.map(({ key }) => key === sha256(ada.blob))).toEqual([false, false, true]);
+  });
+});
+
+describe('--gpg-key', () => {
+  it.each(['--ssh-from-gpg', 'SSH_AUTH_SOCK', 'a link'])(
+    'also chooses among the SSH keys of gpg-agent, found by %s',
+    async (how) => {
+      const { person, up, socket, listed, ada, bob } = await personWithKeys();
+      const path = await person.home.socket('agent-ssh-socket');
+      if (how === 'a link') await symlink(path, (person.env.SSH_AUTH_SOCK = join(await tempDir(), 'agent')));
+      else if (how === 'SSH_AUTH_SOCK') person.env.SSH_AUTH_SOCK = path;
+      const options = how.startsWith('--') ? [how] : [];
+      const said = await up(...options, '--gpg-key', ada.fingerprint);
+      expect(said).toMatch(/^ {2}keys 1 GPG key, 1 SSH key$/m);
+      expect(said).toContain('--gpg-key leaves out 1 SSH key');
+      expect(await listed()).toEqual([base64(ada)]);
+      expect(await askAll(socket, [login(bob), login(ada)])).toEqual([FAILURE, SIGNATURE]);
+      await up('--gpg-key', 'all');
+      expect((await listed()).toSorted()).toEqual([ada, bob].map(base64).toSorted());
+    },
+  );
+
+  it('leaves no SSH key of a gpg-agent with another home', async () => {
+    const { person, up, listed, socket, ada } = await personWithKeys();
+    const other = await GnupgHome.create();
+    onTestFinished(() => other.remove());
+    const foreign = await sshKey(other, 'foreign');
+    await writeFile(join(other.dir, 'sshcontrol'), `${foreign.keygrip}\n`);
+    await other.launchAgent();
+    person.env.SSH_AUTH_SOCK = await other.socket('agent-ssh-socket');
+    expect(await up('--gpg-key', ada.fingerprint)).toMatch(/^ {2}keys 1 GPG key, 0 SSH keys$/m);
+    expect(await listed()).toEqual([]);
+    expect(await askAll(socket, [login(foreign)])).toEqual([FAILURE]);
+  });
+
+  it('leaves the keys of another ssh-agent as they are, and so does --no-gpg those of gpg-agent', async () => {
+    const { person, up, listed, ada, bob } = await personWithKeys();
+    const agent = await startSshAgent();
+    await agent.addKey('work');
+    person.env.SSH_AUTH_SOCK = agent.socketPath;
+    expect(await up('--gpg-key', ada.fingerprint)).toMatch(/^ {2}keys 1 GPG key, 1 SSH key$/m);
+    expect(await listed()).toHaveLength(1);
+    await up('--gpg-key', 'all', '--no-gpg', '--ssh-from-gpg');
+    expect((await listed()).toSorted()).toEqual([ada, bob].map(base64).toSorted());
+  });
+});
+
+it('offers no key under --no-gpg that could make an OpenPGP signature, and says which', async () => {
+  const { person, up, listed, socket, ada, bob } = await personWithKeys();
+  const rsa = await sshKey(person.home, 'rsa', 'rsa2048');
+  await writeFile(
+    join(person.home.dir, 'sshcontrol'),
+    `${[ada, bob, rsa].map((key) => key.keygrip).join('\n')}\n`,
+  );
+  await up('--ssh-from-gpg');
+  expect(await askAll(socket, [login(rsa), login(ada)])).toEqual([SIGNATURE, SIGNATURE]);
+  expect(await up('--no-gpg')).toContain("can't log in here: it also makes OpenPGP signatures");
+  expect((await listed()).toSorted()).toEqual([ada, bob].map(base64).toSorted());
+  expect(await askAll(socket, [login(rsa), login(ada)])).toEqual([FAILURE, SIGNATURE]);
+});
+
+it('signs for ssh-keygen -Y and git with a key of gpg-agent', async () => {
+  const { target, up, socket, ada } = await personWithKeys();
+  await up('--ssh-from-gpg');
+  expect(await askAll(socket, [signRequest(ada.blob, sshsigData({ namespace: 'git' }))])).toEqual([
+    SIGNATURE,
+  ]);
+  const dir = await tempDir();
+  const env = { ...target.env, SSH_AUTH_SOCK: socket };
+  await writeFile(join(dir, 'key.pub'), `ssh-ed25519 ${base64(ada)} ada\n`);
+  await writeFile(join(dir, 'signers'), `ada@example.org ssh-ed25519 ${base64(ada)}\n`);
+  const git = (...args: string[]) => runOk('git', ['-C', dir, ...args], { env });
+  await git('init', '-q');
+  for (const [name, value] of [
+    ['user.name', 'Ada'],
+    ['user.email', 'ada@example.org'],
+    ['gpg.format', 'ssh'],
+    ['user.signingkey', join(dir, 'key.pub')],
+    ['gpg.ssh.allowedSignersFile', join(dir, 'signers')],
+  ] as const)
+    await git('config', name, value);
+  await git('commit', '-q', '-S', '--allow-empty', '-m', 'signed');
+  await git('verify-commit', 'HEAD');
+});
+
+function sha256(blob: Buffer): string {
+  return `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
+}
