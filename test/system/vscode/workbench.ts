@@ -18,7 +18,7 @@ const CHROMIUM_ARGS = [
 ];
 
 const ECHO_TIMEOUT_MS = 5_000;
-const PALETTE_TIMEOUT_MS = 60_000;
+const PALETTE_TIMEOUT_MS = 120_000;
 const TYPING_TIMEOUT_MS = 60_000;
 
 /** What VS Code's window title and the dialogs call the remote. */
@@ -134,14 +134,12 @@ export class Workbench {
 
   /** Runs a command of the palette by its title. */
   async runCommand(title: string): Promise<void> {
-    await this.#searchPalette(title);
-    await this.pick(title);
+    await this.#inPalette(title, () => this.row(title).click({ timeout: ECHO_TIMEOUT_MS }));
   }
 
   /** The commands of ours that the palette has at the moment, in their order. */
   async commandsOffered(): Promise<string[]> {
-    await this.#searchPalette('GPG Bridge:');
-    await this.row('GPG Bridge:').waitFor();
+    await this.#inPalette('GPG Bridge:', () => this.row('GPG Bridge:').waitFor({ timeout: ECHO_TIMEOUT_MS }));
     const rows = await this.page
       .locator('.quick-input-widget .monaco-list-row .label-name')
       .allTextContents();
@@ -152,14 +150,14 @@ export class Workbench {
       .sort();
   }
 
-  async #searchPalette(words: string): Promise<void> {
+  /** Opens the palette as often as it takes: whatever else takes the keyboard meanwhile closes it. */
+  async #inPalette(query: string, act: () => Promise<void>): Promise<void> {
     const input = this.page.locator('.quick-input-widget input.input').first();
-    // A page that is just given the keyboard does not hand every key on.
     await vi.waitFor(async () => {
       await this.page.keyboard.press('F1');
-      await input.waitFor({ timeout: ECHO_TIMEOUT_MS });
+      await input.fill(`>${query}`, { timeout: ECHO_TIMEOUT_MS });
+      await act();
     }, PALETTE_TIMEOUT_MS);
-    await input.fill(`>${words}`);
   }
 
   /** The rows of the list that is open. */
