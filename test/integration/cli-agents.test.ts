@@ -179,7 +179,8 @@ describe("the host's agents", () => {
     await target.gpgOk(['--clear-sign'], { input: 'hello' });
 
     const person = await Person.create();
-    await person.home.killAgent();
+    // An agent that is still ending would be asked whether it runs, and break that connection.
+    await crashAgent(person.home);
     const path = join(dir, 'elsewhere');
     await runOk('gpg-agent', ['--daemon', '--extra-socket', path], { env: person.home.env });
     const other = await person.localHome();

@@ -1,0 +1,61 @@
+const OPEN = 0x28;
+const CLOSE = 0x29;
+const COLON = 0x3a;
+/** Digits of an atom's length; no ciphertext needs more. */
+const MAX_DIGITS = 5;
+
+const ALGORITHMS: ReadonlySet<string> = new Set(['rsa', 'elg', 'ecdh', 'pqc']);
+/** Parts of a ciphertext. A list of flags is not among them: flags change how the agent uses its key. */
+const PARTS: ReadonlySet<string> = new Set(['a', 'b', 'c', 'e', 'h', 'k', 's', 'fixed-info']);
+
+/**
+ * Whether data is a ciphertext as GnuPG sends one to PKDECRYPT, in canonical form and with nothing behind it:
+ * `(enc-val (ALGORITHM (PART VALUE) …))`.
+ */
+export function isCiphertext(data: Buffer): boolean {
+  const reader = new SexpReader(data);
+  if (!reader.opens() || reader.atom() !== 'enc-val') return false;
+  if (!reader.opens() || !ALGORITHMS.has(reader.atom() ?? '')) return false;
+  do {
+    if (!reader.opens() || !PARTS.has(reader.atom() ?? '')) return false;
+    if (reader.atom() === undefined || !reader.closes()) return false;
+  } while (!reader.closes());
+  return reader.closes() && reader.isAtEnd;
+}
+
+/** Reads a canonical S-expression from its beginning. */
+class SexpReader {
+  #at = 0;
+
+  constructor(private readonly data: Buffer) {}
+
+  get isAtEnd(): boolean {
+    return this.#at === this.data.length;
+  }
+
+  opens(): boolean {
+    return this.#take(OPEN);
+  }
+
+  closes(): boolean {
+    return this.#take(CLOSE);
+  }
+
+  /** An atom `LENGTH:BYTES`; undefined for anything else, and for an empty one. */
+  atom(): string | undefined {
+    const colon = this.data.indexOf(COLON, this.#at);
+    if (colon < 0 || colon - this.#at > MAX_DIGITS) return undefined;
+    const digits = this.data.toString('latin1', this.#at, colon);
+    const start = colon + 1;
+    const end = start + Number(digits);
+    if (!/^[1-9][0-9]*$/.test(digits) || end > this.data.length) return undefined;
+    this.#at = end;
+    return this.data.toString('latin1', start, end);
+  }
+
+  #take(byte: number): boolean {
+    if (this.data[this.#at] !== byte) return false;
+    this.#at++;
+    return true;
+  }
+}
