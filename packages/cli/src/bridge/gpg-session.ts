@@ -5,6 +5,7 @@ import type { BridgeError } from '@gpg-bridge/core/errors';
 import { AheadSession } from '@gpg-bridge/core/host/ahead-session';
 import type { AnswersAhead } from '@gpg-bridge/core/host/answers-ahead';
 import { awaitKeyUse } from '@gpg-bridge/core/host/await-key-use';
+import type { ConnectionLimit } from '@gpg-bridge/core/host/connection-limit';
 import { Attempt } from '@gpg-bridge/core/host/giving-up';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import type { TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
@@ -15,7 +16,6 @@ import type { LogCallback } from '@gpg-bridge/core/log';
 import { SessionTrace } from '@gpg-bridge/core/machine/session-trace';
 import { type Outlets, pipeSocket } from '@gpg-bridge/core/mux/pipe';
 import type { MuxStream } from '@gpg-bridge/core/mux/stream';
-import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
 
 const LF = Buffer.from('\n');

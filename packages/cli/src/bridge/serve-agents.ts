@@ -1,6 +1,7 @@
 import { tableFields } from '@gpg-bridge/core/assuan/answer-table';
 import { AnswersAhead } from '@gpg-bridge/core/host/answers-ahead';
 import { BindAnswers } from '@gpg-bridge/core/host/bind-answers';
+import { ConnectionLimit } from '@gpg-bridge/core/host/connection-limit';
 import type { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { type TargetUse, unrecordedUse } from '@gpg-bridge/core/host/key-use-attempt';
 import { learnUsual } from '@gpg-bridge/core/host/learn-usual';
@@ -9,7 +10,6 @@ import type { LogCallback } from '@gpg-bridge/core/log';
 import type { HostMuxer } from '@gpg-bridge/core/mux/host-muxer';
 import { bindFields } from '@gpg-bridge/core/ssh/told-binds';
 import type { BridgeParts } from './bridge-parts.ts';
-import { ConnectionLimit } from './connection-limit.ts';
 import { serveGpgStream } from './gpg-session.ts';
 import type { HostAgents } from './host-agents.ts';
 import { serveSshStream } from './ssh-session.ts';

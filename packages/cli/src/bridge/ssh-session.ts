@@ -1,6 +1,7 @@
 import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import { awaitKeyUse } from '@gpg-bridge/core/host/await-key-use';
 import type { BindAnswers } from '@gpg-bridge/core/host/bind-answers';
+import type { ConnectionLimit } from '@gpg-bridge/core/host/connection-limit';
 import { KeyUseAttempt, type TargetUse } from '@gpg-bridge/core/host/key-use-attempt';
 import type { PaceOutcome } from '@gpg-bridge/core/host/prompt-pace';
 import type { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
@@ -16,7 +17,6 @@ import {
   type SshOperation,
 } from '@gpg-bridge/core/ssh/filter';
 import { allOf, chosenKeys, type KeyChoice } from '@gpg-bridge/core/ssh/identities';
-import type { ConnectionLimit } from './connection-limit.ts';
 import type { Journal } from './journal.ts';
 
 const SOONEST_CANCEL_MS = 250;

@@ -40,13 +40,16 @@ describe('the commands that may reach gpg-agent', () => {
     'SCD KEYINFO --list=encr',
     'SCD GETINFO version',
     'GET_PASSPHRASE --data --repeat=1 -- X X Enter+it: Some+words',
-  ])('include %s, in any case, with blanks and CR', (line) => {
+  ])('include %s, in any case and with CR, with one space between words', (line) => {
     expect(allowed(line)).toBe(true);
     expect(allowed(`${line}\r`)).toBe(true);
-    expect(allowed(`${line} \t`)).toBe(true);
+    for (const blank of [' ', '\t']) expect(allowed(`${line}${blank}`)).toBe(false);
     const [word = '', ...args] = line.split(' ');
     expect(allowed([word.toLowerCase(), ...args].join(' '))).toBe(true);
-    expect(allowed([word, ...args].join(' \t '))).toBe(true);
+    if (args.length > 0) {
+      for (const blanks of ['  ', '\t', ' '.repeat(30)])
+        expect(allowed(`${word}${blanks}${args.join(' ')}`)).toBe(false);
+    }
   });
 
   it.each([
@@ -141,9 +144,14 @@ describe('the commands that may reach gpg-agent', () => {
   it('are decided in linear time, however a line is made', () => {
     const started = process.cpuUsage().user;
     const lines = [`HAVEKEY ${`${GRIP} `.repeat(23)}x`, `GET_PASSPHRASE ${'--a '.repeat(240)}\0`];
-    for (const line of [...lines, `NOP ${' '.repeat(990)}x`, `SETHASH 8 ${'a'.repeat(989)}`]) {
+    for (const line of [
+      ...lines,
+      `NOP ${' '.repeat(990)}x`,
+      `SETHASH 8 ${'a'.repeat(989)}`,
+      `A x${' '.repeat(990)}x`,
+    ]) {
       for (let times = 0; times < 500; times++) allowed(line);
     }
-    expect(process.cpuUsage().user - started).toBeLessThan(2_000_000);
+    expect(process.cpuUsage().user - started).toBeLessThan(500_000);
   });
 });

@@ -1,6 +1,5 @@
 import { CR, LF } from './line-head.ts';
 
-const BLANKS = '[ \\t]+';
 const GRIP = '[0-9A-Fa-f]{40}';
 const NO_ARGUMENTS = '';
 /** Text without a blank or a control character; GnuPG escapes these. */
@@ -9,7 +8,7 @@ const ESCAPED_TEXT = '[!-~\\x80-\\xff]+';
 /** Any number of these arguments, in any order. */
 function anyOf(...args: readonly string[]): string {
   const one = `(?:${args.join('|')})`;
-  return `${one}(?:${BLANKS}${one})*`;
+  return `${one}(?: ${one})*`;
 }
 
 /** The digests that GnuPG signs: OpenPGP's numbers, or names. MD5 and unhashed data are not among them. */
@@ -27,35 +26,33 @@ const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   HELP: [NO_ARGUMENTS, '[A-Za-z_]+'],
   // The only one that a restricted agent accepts. The bridge refuses all others itself, as such an agent does.
   OPTION: ['agent-awareness=[0-9.]+'],
-  GETINFO: ['version', 'restricted', 'pid', 's2k_count', `cmd_has_option${BLANKS}[A-Za-z_]+${BLANKS}[a-z-]+`],
+  GETINFO: ['version', 'restricted', 'pid', 's2k_count', 'cmd_has_option [A-Za-z_]+ [a-z-]+'],
   HAVEKEY: [anyOf('--list(?:=[0-9]+)?', '--info', GRIP)],
   KEYINFO: [anyOf('--list', '--ssh-list', '--data', '--ttl', '--ssh-fpr(?:=[a-z0-9]+)?', GRIP)],
   READKEY: [anyOf('--no-data', '--format=ssh', '--', GRIP)],
   SIGKEY: [GRIP],
   // 2.5 decrypts with two keys at once.
-  SETKEY: [GRIP, `--another${BLANKS}${GRIP}`],
+  SETKEY: [GRIP, `--another ${GRIP}`],
   SETKEYDESC: [ESCAPED_TEXT],
-  SETHASH: [`${HASH}${BLANKS}(?:[0-9A-Fa-f]{2})+`, '--inquire'],
+  SETHASH: [`${HASH} (?:[0-9A-Fa-f]{2})+`, '--inquire'],
   PKSIGN: [NO_ARGUMENTS],
   PKDECRYPT: [NO_ARGUMENTS, '--kem=(?:PGP|PQC-PGP)'],
   ISTRUSTED: [GRIP],
-  SCD: [
-    'SERIALNO',
-    `GETATTR${BLANKS}KEY-FPR`,
-    `KEYINFO${BLANKS}--list(?:=[a-z]+)?`,
-    `GETINFO${BLANKS}version`,
-  ],
-  GET_PASSPHRASE: [`(?:--[a-z-]*(?:=[0-9]+)?${BLANKS})*${ESCAPED_TEXT}(?:${BLANKS}${ESCAPED_TEXT}){0,3}`],
+  SCD: ['SERIALNO', 'GETATTR KEY-FPR', 'KEYINFO --list(?:=[a-z]+)?', 'GETINFO version'],
+  GET_PASSPHRASE: [`(?:--[a-z-]*(?:=[0-9]+)? )*${ESCAPED_TEXT}(?: ${ESCAPED_TEXT}){0,3}`],
 };
 
 const PATTERNS: ReadonlyMap<string, RegExp> = new Map(
   Object.entries(ARGUMENTS).map(([word, args]) => [word, new RegExp(`^(?:${args.join('|')})$`)]),
 );
 
-/** A word, and what is behind the blanks after it, without those at the end of the line. */
-const COMMAND = /^([A-Za-z_]+)(?:[ \t]+([^ \t].*?)?)?[ \t]*$/s;
+/** A word, and what is behind one space after it. */
+const COMMAND = /^([A-Za-z_]+)(?: (.+))?$/s;
 
-/** Whether a command line, with its line end, may reach gpg-agent; the case of the command word does not matter. */
+/**
+ * Whether a command line, with its line end, may reach gpg-agent. The case of the command word does not matter. There is
+ * one space between two words, as clients send them: with more, the key that a line names could be overlooked.
+ */
 export function isAllowedCommand(line: Buffer): boolean {
   const [, word = '', args = ''] = COMMAND.exec(textOf(line)) ?? [];
   return PATTERNS.get(word.toUpperCase())?.test(args) ?? false;

@@ -1,3 +1,4 @@
+import { CIPHERTEXT } from '@gpg-bridge/test-support/ciphertext';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Admission, CommandGate, type GateRules, PASS } from './command-gate.ts';
@@ -69,19 +70,53 @@ describe('a gate', () => {
 
   it('passes the data of an inquiry line by line, and what ends it', () => {
     const { sent, operations, client, agent } = gate();
-    client('PKDECRYPT\n');
-    agent('S INQUIRE_MAXLEN 255\nINQUIRE CIPH');
-    expect(sent.client).toBe('OK hello\n');
-    agent('ERTEXT\n');
-    expect(sent.client).toContain('INQUIRE CIPHERTEXT\n');
+    client('SETHASH --inquire\n');
+    agent('S INQUIRE_MAXLEN 255\nINQUIRE TBSDATA\n');
+    expect(sent.client).toContain('INQUIRE TBSDATA\n');
     client('D ab');
-    expect(sent.agent).toBe('PKDECRYPT\n');
+    expect(sent.agent).toBe('SETHASH --inquire\n');
     client(`${'x'.repeat(900)}\n${`D ${'x'.repeat(990)}\n`.repeat(5)}END\nRESET\n`);
     expect(sent.agent.endsWith('END\n')).toBe(true);
     agent('D plain\nOK\n');
     expect(sent.agent.endsWith('END\nRESET\n')).toBe(true);
     agent('OK\n');
-    expect(words(operations)).toEqual(['PKDECRYPT ok', 'RESET ok']);
+    expect(words(operations)).toEqual(['SETHASH ok', 'RESET ok']);
+  });
+
+  it('gives the agent a ciphertext when it is whole, and nothing of one that is taken back', () => {
+    const { sent, operations, client, agent } = gate();
+    client('PKDECRYPT\n');
+    agent('S INQUIRE_MAXLEN 255\nINQUIRE CIPH');
+    expect(sent.client).toBe('OK hello\n');
+    agent('ERTEXT\n');
+    client(`D ${CIPHERTEXT.slice(0, 9)}\nd ${CIPHERTEXT.slice(9)}\r\n`);
+    expect(sent.agent).toBe('PKDECRYPT\n');
+    client('END\n');
+    const lines = `D ${CIPHERTEXT.slice(0, 9)}\nd ${CIPHERTEXT.slice(9)}\r\n`;
+    expect(sent.agent).toBe(`PKDECRYPT\n${lines}END\n`);
+    agent('D plain\nOK\n');
+    client('PKDECRYPT\n');
+    agent('INQUIRE CIPHERTEXT\n');
+    client('D x\nCAN\n');
+    expect(sent.agent).toBe(`PKDECRYPT\n${lines}END\nPKDECRYPT\nCAN\n`);
+    agent('ERR 67109141 cancelled\n');
+    expect(words(operations)).toEqual(['PKDECRYPT ok', 'PKDECRYPT cancelled']);
+  });
+
+  it.each([
+    ['with a flag', 'D (7:enc-val(5:flags11:no-blinding)(3:rsa(1:a4:abcd)))\nEND\n'],
+    ['cut off', `D ${CIPHERTEXT.slice(0, -1)}\nEND\n`],
+    ['followed by something', `D ${CIPHERTEXT}\nD x\nEND\n`],
+    ['none', 'END\n'],
+    ['without an end', `D ${'x'.repeat(900)}\n`.repeat(19)],
+  ])('ends a session whose ciphertext is %s, and the agent gets nothing of it', (_what, data) => {
+    const { sent, operations, broken, client, agent } = gate();
+    client('PKDECRYPT\n');
+    agent('INQUIRE CIPHERTEXT\n');
+    client(data);
+    expect(sent.agent).toBe('PKDECRYPT\nCAN\n');
+    expect(sent.client).toMatch(/INQUIRE CIPHERTEXT\nERR [0-9]+ [^\n]*\n$/);
+    expect([broken, words(operations)]).toEqual([['BAD_INQUIRY_DATA'], ['PKDECRYPT refused']]);
   });
 
   it.each([
@@ -148,19 +183,19 @@ describe('a gate', () => {
       const { sent, broken, operations, client, agent } = gate({ resumes });
       client('PKDECRYPT\n');
       agent('INQUIRE CIPHERTEXT\n');
-      client('D x\nEND\nRESET\n');
-      expect(sent.agent).toBe('PKDECRYPT\nD x\n');
+      client(`D ${CIPHERTEXT}\nEND\nRESET\n`);
+      expect(sent.agent).toBe(`PKDECRYPT\nD ${CIPHERTEXT}\n`);
       decide(decided);
       await new Promise((resolve) => setImmediate(resolve));
       if (decided) {
-        expect(sent.agent).toBe('PKDECRYPT\nD x\nCAN\n');
+        expect(sent.agent).toBe(`PKDECRYPT\nD ${CIPHERTEXT}\nCAN\n`);
         expect(sent.client).toMatch(/INQUIRE CIPHERTEXT\nERR 67109115 Forbidden <GPG Agent>\n$/);
         expect([broken, words(operations)]).toEqual([['BAD_INQUIRY_DATA'], ['PKDECRYPT refused']]);
         continue;
       }
       agent('D plain\nOK\n');
       agent('OK\n');
-      expect(sent.agent).toBe('PKDECRYPT\nD x\nEND\nRESET\n');
+      expect(sent.agent).toBe(`PKDECRYPT\nD ${CIPHERTEXT}\nEND\nRESET\n`);
       expect([broken, words(operations)]).toEqual([[], ['PKDECRYPT ok', 'RESET ok']]);
     }
   });
@@ -346,7 +381,7 @@ describe('a gate', () => {
   });
 
   it('passes the same lines in the same order, cut at any places, and drops comments', () => {
-    const conversation = `# hello\nGETINFO pid\n\nSETHASH 8 00\nPKDECRYPT\nD a%0Ab\nEND\nRESET\n`;
+    const conversation = `# hello\nGETINFO pid\n\nSETHASH 8 00\nPKDECRYPT\nD ${CIPHERTEXT.replace('abcd', 'a%0Abc')}\nEND\nRESET\n`;
     const answers = ['D 12\nOK\n', 'OK\n', 'INQUIRE X\n', 'D p\nOK\n', 'OK\n'];
     fc.assert(
       fc.property(

@@ -1,7 +1,9 @@
 import { BridgeError, toBridgeError } from '../errors.ts';
 import { MAX_LINE_BYTES } from './block-scanner.ts';
+import { isCiphertext } from './ciphertext.ts';
+import { dataIn } from './data-lines.ts';
 import { GPG_ERROR, isCancellation } from './error-codes.ts';
-import { endsInquiry, isWholeDataLine } from './inquiry-lines.ts';
+import { endsInquiry, isCancel, isWholeDataLine } from './inquiry-lines.ts';
 import { LineHead } from './line-head.ts';
 import type { Operation, Outcome, PendingOperation } from './operation.ts';
 import {
@@ -86,6 +88,8 @@ type Turn = 'greeting' | 'client' | 'agent' | 'inquiry' | 'held' | 'left' | 'ove
 /** Pieces in which early bytes are kept before they are put together. */
 const MAX_EARLY_PIECES = 64;
 const NOTHING = Buffer.alloc(0);
+/** Bytes of the lines of a ciphertext: gpg-agent takes one of 4,096, each of which may be escaped. */
+const MAX_CIPHERTEXT_LINES = 16 * 1024;
 const CANCEL = Buffer.from('CAN\n');
 
 /**
@@ -120,6 +124,8 @@ export class CommandGate {
   /** Something was written to the agent since the last bytes of it came. */
   #hasWritten = false;
   #chosen: ChosenKeys = NO_KEYS;
+  /** Lines of a ciphertext that is not complete: the agent gets it whole or not at all. */
+  #ciphertext: Buffer[] = [];
   /** The beginning of a line that is not complete. */
   #partial = NOTHING;
   /** Bytes of the client whose turn has not come. */
@@ -318,9 +324,21 @@ export class CommandGate {
       this.#breakInquiry(isData ? 'a data line with a broken escape' : 'neither data nor its end');
       return;
     }
+    const isCiphertextExpected = this.#current?.command === 'PKDECRYPT';
     if (isData) {
-      this.#unwritten.push(bytes);
+      if (isCiphertextExpected) this.#keepCiphertext(bytes);
+      else this.#unwritten.push(bytes);
       return;
+    }
+    if (isCiphertextExpected) {
+      const lines = Buffer.concat(this.#ciphertext.splice(0));
+      if (!isCancel(bytes)) {
+        if (!isCiphertext(dataIn(lines))) {
+          this.#breakInquiry('something else than a ciphertext');
+          return;
+        }
+        this.#unwritten.push(lines);
+      }
     }
     const refusal = this.#rules.resumes?.();
     if (!(refusal instanceof Promise)) {
@@ -337,6 +355,12 @@ export class CommandGate {
         this.#write();
       })
       .catch((error) => this.#out.broken(toBridgeError(error, 'the session cannot go on')));
+  }
+
+  #keepCiphertext(line: Buffer): void {
+    const kept = this.#ciphertext.reduce((sum, { length }) => sum + length, line.length);
+    if (kept > MAX_CIPHERTEXT_LINES) this.#breakInquiry('too much data for a ciphertext');
+    else this.#ciphertext.push(Buffer.from(line));
   }
 
   #endData(bytes: Buffer, refusal: Buffer | undefined): void {

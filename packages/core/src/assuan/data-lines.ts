@@ -1,6 +1,7 @@
 import { percentDecode } from './percent.ts';
 
 const LF = 0x0a;
+const CR = 0x0d;
 /** Bytes of data in one `D` line: three characters each if all of them are escaped, and a line has 1,000. */
 const BYTES_PER_LINE = 330;
 /** What a `D` line can't hold as it is. */
@@ -23,6 +24,18 @@ export function changeData(answer: Buffer, change: (data: Buffer) => Buffer): Bu
     from = end;
   }
   return Buffer.concat([dataLines(change(Buffer.concat(data))), ...others]);
+}
+
+/** The data in whole `D` lines of a client, in either case and with or without CR. */
+export function dataIn(lines: Buffer): Buffer {
+  const data: Buffer[] = [];
+  for (let from = 0; from < lines.length; ) {
+    const lf = lines.indexOf(LF, from);
+    const end = lines[lf - 1] === CR ? lf - 1 : lf;
+    data.push(percentDecode(lines.subarray(from + 2, end)));
+    from = lf + 1;
+  }
+  return Buffer.concat(data);
 }
 
 /** Data as `D` lines; none for no data. */

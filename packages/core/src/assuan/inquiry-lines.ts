@@ -1,7 +1,8 @@
 import { CR, LF } from './line-head.ts';
 
 const PERCENT = 0x25;
-const ENDS: readonly string[] = ['END', 'CAN'];
+const CANCEL = 'CAN';
+const ENDS: readonly string[] = ['END', CANCEL];
 
 /**
  * Whether a line of the form `D …`, with its LF, may reach gpg-agent: every `%` has two hex digits behind it, and a CR
@@ -20,7 +21,16 @@ export function isWholeDataLine(line: Buffer): boolean {
 
 /** Whether a line with its LF ends the data of an inquiry, in one of the two ways that clients use. */
 export function endsInquiry(line: Buffer): boolean {
-  return ENDS.includes(line.toString('latin1').replace(/\r?\n$/, ''));
+  return ENDS.includes(textOf(line));
+}
+
+/** Whether the line that ends an inquiry takes the command back. */
+export function isCancel(line: Buffer): boolean {
+  return textOf(line) === CANCEL;
+}
+
+function textOf(line: Buffer): string {
+  return line.toString('latin1').replace(/\r?\n$/, '');
 }
 
 function isHexDigit(byte: number): boolean {

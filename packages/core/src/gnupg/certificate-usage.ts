@@ -7,10 +7,16 @@ export interface CertifiedKey {
   keygrip: string;
   /** gpg's letters for what it may be used for, and in capitals what the whole certificate can do now. */
   capabilities: string;
+  /** Whether its kind of key can decrypt at all, whatever the certificate says. */
+  canDecrypt: boolean;
 }
 
 /** Records that begin a key; a `grp` record behind one has its keygrip. */
 const KEY_RECORDS: ReadonlySet<string> = new Set(['pub', 'sub', 'sec', 'ssb', 'crt', 'crs']);
+/** OpenPGP's numbers for DSA and EdDSA. */
+const ONLY_SIGNING: ReadonlySet<string> = new Set(['17', '22']);
+/** Curves that are for signatures alone, in gpg's words. A certificate can call a key on one of them an ECDH key. */
+const SIGNING_CURVE = /^ed(?:25519|448)$/i;
 const LISTING = ['--with-colons', '--with-keygrip', '--list-keys'];
 const MAX_LISTING = 64 * 1024 * 1024;
 const TIMEOUT_MS = 60_000;
@@ -20,21 +26,25 @@ const ANY_X509_USE = 'sce';
 /** The keys and subkeys of a colon listing of gpg's or gpgsm's, one entry for each certificate that has them. */
 export function parseCertifiedKeys(listing: string): CertifiedKey[] {
   const keys: CertifiedKey[] = [];
-  let capabilities: string | undefined;
+  let key: Omit<CertifiedKey, 'keygrip'> | undefined;
   for (const line of listing.split(/\r?\n/)) {
     const fields = line.split(':');
-    if (KEY_RECORDS.has(fields[0]!)) capabilities = fields[11] ?? '';
-    else if (fields[0] === 'grp' && fields[9] && capabilities !== undefined)
-      keys.push({ keygrip: fields[9].toUpperCase(), capabilities });
+    const [record = '', , , algorithm = ''] = fields;
+    if (KEY_RECORDS.has(record)) {
+      const canDecrypt = !ONLY_SIGNING.has(algorithm) && !SIGNING_CURVE.test(fields[16] ?? '');
+      key = { capabilities: fields[11] ?? '', canDecrypt };
+    } else if (record === 'grp' && fields[9] && key) {
+      keys.push({ keygrip: fields[9].toUpperCase(), ...key });
+    }
   }
   return keys;
 }
 
 /** The same for gpgsm's listing. */
 export function parseX509Keys(listing: string): CertifiedKey[] {
-  return parseCertifiedKeys(listing).map(({ keygrip, capabilities }) => ({
-    keygrip,
-    capabilities: capabilities || ANY_X509_USE,
+  return parseCertifiedKeys(listing).map((key) => ({
+    ...key,
+    capabilities: key.capabilities || ANY_X509_USE,
   }));
 }
 

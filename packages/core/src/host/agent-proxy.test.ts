@@ -116,13 +116,16 @@ describe('AgentProxy', () => {
     const bytes = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte))
       .filter((character) => !'\n\r%'.includes(character))
       .join('');
-    const answers: Record<string, string> = { PKDECRYPT: 'INQUIRE CIPHERTEXT\n', END: `D ${bytes}\nOK\n` };
+    const answers: Record<string, string> = {
+      'SETHASH --inquire': 'INQUIRE TBSDATA\n',
+      END: `D ${bytes}\nOK\n`,
+    };
     const { agent, proxy } = await setUp({ answer: (line) => answers[line] });
     const { sessionId } = await proxy.connectAgent();
-    await proxy.sendCommands(sessionId, 'PKDECRYPT\n');
+    await proxy.sendCommands(sessionId, 'SETHASH --inquire\n');
     const block = `D ${bytes}\nEND\n`;
     expect(await proxy.sendCommands(sessionId, block)).toEqual({ response: `D ${bytes}\nOK\n` });
-    expect(agent.received).toBe(`PKDECRYPT\n${block}`);
+    expect(agent.received).toBe(`SETHASH --inquire\n${block}`);
     await proxy.stop();
   });
 
@@ -237,6 +240,24 @@ describe('AgentProxy', () => {
     await expect(proxy.sendCommands(sessionId, 'NOP\n')).rejects.toMatchObject({ code: 'SESSION_UNKNOWN' });
   });
 
+  it('has 64 connections to the agent at most, and further clients wait for their turn', async () => {
+    const { agent, proxy } = await setUp();
+    const opened = await Promise.all(Array.from({ length: 64 }, () => proxy.connectAgent()));
+    let isOpen = false;
+    const next = proxy.connectAgent().then((session) => {
+      isOpen = true;
+      return session;
+    });
+    const last = expect(proxy.connectAgent()).rejects.toMatchObject({ code: 'SESSION_ENDED' });
+    expect(await proxy.sendCommands(opened[1]!.sessionId, 'NOP\n')).toEqual({ response: 'OK\n' });
+    expect([isOpen, agent.sockets.length]).toEqual([false, 64]);
+    await proxy.disconnectAgent(opened[0]!.sessionId);
+    expect(await proxy.sendCommands((await next).sessionId, 'NOP\n')).toEqual({ response: 'OK\n' });
+    expect(agent.sockets.length).toBe(65);
+    await proxy.stop();
+    await last;
+  });
+
   it('stops with sessions in every phase', async () => {
     const { agent, book, proxy } = await setUp({ answer: (line) => (line === 'BYE' ? 'OK\n' : undefined) });
     await proxy.connectAgent();
@@ -260,14 +281,16 @@ describe('AgentProxy', () => {
     const { agent, proxy } = await setUp(
       {
         answer: (line) =>
-          ({ PKDECRYPT: `INQUIRE ${payload}\n`, END: `D ${payload}\nOK ${payload}\n`, NOP: `${payload}\n` })[
-            line
-          ],
+          ({
+            'SETHASH --inquire': `INQUIRE ${payload}\n`,
+            END: `D ${payload}\nOK ${payload}\n`,
+            NOP: `${payload}\n`,
+          })[line],
       },
       { logCallback: book.log, onOperation: (id, operation) => void operations.push([id, operation]) },
     );
     const { sessionId } = await proxy.connectAgent();
-    await proxy.sendCommands(sessionId, 'PKDECRYPT\n');
+    await proxy.sendCommands(sessionId, 'SETHASH --inquire\n');
     await proxy.sendCommands(sessionId, `D ${payload}\nEND\n`);
     await proxy.sendCommands(sessionId, 'NOP\n').catch((error: unknown) => errors.push(error));
     const killed = await proxy.connectAgent();
@@ -278,7 +301,7 @@ describe('AgentProxy', () => {
     await expect(owed).rejects.toMatchObject({ code: 'AGENT_CLOSED' });
 
     expect(operations.map(([id, { command, outcome }]) => [id, command, outcome])).toEqual([
-      [sessionId, 'PKDECRYPT', 'ok'],
+      [sessionId, 'SETHASH', 'ok'],
       [sessionId, 'NOP', 'closed'],
       [killed.sessionId, 'SETKEYDESC', 'closed'],
     ]);

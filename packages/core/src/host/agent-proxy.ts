@@ -9,6 +9,7 @@ import { AgentSession } from './agent-session.ts';
 import { AheadExchange } from './ahead-exchange.ts';
 import { AnswersAhead } from './answers-ahead.ts';
 import type { AgentConnection } from './connect.ts';
+import { ConnectionLimit } from './connection-limit.ts';
 import { HostGpgAgent, type HostGpgAgentOptions } from './gpg-agent.ts';
 import { type TargetUse, unrecordedUse } from './key-use-attempt.ts';
 import { KeyUseRules } from './key-use-rules.ts';
@@ -69,6 +70,9 @@ export class AgentProxy {
   readonly #openAgent: OpenAgent;
   #learning: Promise<void> | undefined;
   readonly #sessions = new Map<string, AgentSession>();
+  readonly #connections = new ConnectionLimit();
+  /** How often every session was ended. */
+  #stops = 0;
   readonly #use: TargetUse;
   /** What targets may answer ahead; undefined: nothing. */
   readonly #answers: AnswersAhead | undefined;
@@ -106,6 +110,7 @@ export class AgentProxy {
       });
     }
     const sessionId = randomUUID();
+    let leave = () => {};
     const trace = this.#config.isTracing?.()
       ? new SessionTrace(`session ${sessionId}`, 'asked for by the target', this.#log)
       : undefined;
@@ -130,11 +135,19 @@ export class AgentProxy {
       },
       onEnded: () => {
         this.#sessions.delete(sessionId);
+        leave();
         if (trace) trace.ended();
         else this.#log(`session ${sessionId}: ended`, 'debug');
       },
     });
     this.#sessions.set(sessionId, session);
+    const stops = this.#stops;
+    leave = await new Promise<() => void>((begin) => this.#connections.enter(begin));
+    if (stops !== this.#stops) {
+      this.#sessions.delete(sessionId);
+      leave();
+      throw stopped();
+    }
     this.#log(`session ${sessionId}: connecting`, 'debug');
     const greeting = (await session.open()).toString('latin1');
     this.#use.usages?.prepare();
@@ -187,6 +200,7 @@ export class AgentProxy {
 
   /** Ends every session. */
   async stop(): Promise<void> {
+    this.#stops++;
     await Promise.all([...this.#sessions.values()].map((session) => session.close()));
   }
 
@@ -199,6 +213,14 @@ export class AgentProxy {
       fix: 'Start the command again.',
     });
   }
+}
+
+function stopped(): BridgeError {
+  return new BridgeError('SESSION_ENDED', {
+    what: "can't open another session",
+    why: 'the bridge was stopped while it waited for a connection to gpg-agent',
+    fix: 'Start the command again.',
+  });
 }
 
 /** Text is a byte a character. Any other character would be cut to a byte: one line to the rules, another to the agent. */

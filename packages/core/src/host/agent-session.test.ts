@@ -61,8 +61,8 @@ const ENDLESS = `${`D ${'x'.repeat(900)}\n`.repeat(10_000)}END\n`;
 /** A session that owes data to an agent which reads none of it. */
 async function inquired(options: Options = {}) {
   const answer = () => 'INQUIRE CIPHERTEXT\n';
-  const made = await ready({ readsUntil: 'PKDECRYPT', answer }, options);
-  await made.session.send('PKDECRYPT\n');
+  const made = await ready({ readsUntil: 'SETHASH --inquire', answer }, options);
+  await made.session.send('SETHASH --inquire\n');
   return made;
 }
 
@@ -250,9 +250,9 @@ describe('a command', () => {
 
   it('may be answered with an inquiry, and the data with another', async () => {
     const { session } = await ready({
-      answer: (line) => ({ PKDECRYPT: 'INQUIRE A\n', END: 'INQUIRE B\n', CAN: 'ERR 99\n' })[line],
+      answer: (line) => ({ 'SETHASH --inquire': 'INQUIRE A\n', END: 'INQUIRE B\n', CAN: 'ERR 99\n' })[line],
     });
-    expect(await outcomeOf(session.send('PKDECRYPT\n'))).toBe('INQUIRE A\n');
+    expect(await outcomeOf(session.send('SETHASH --inquire\n'))).toBe('INQUIRE A\n');
     expect(await outcomeOf(session.send('D abc\nEND\n'))).toBe('INQUIRE B\n');
     expect(await outcomeOf(session.send('CAN\n'))).toBe('ERR 99\n');
   });

@@ -1,3 +1,4 @@
+import { CIPHERTEXT } from '@gpg-bridge/test-support/ciphertext';
 import { LogBook } from '@gpg-bridge/test-support/log-book';
 import { describe, expect, it } from 'vitest';
 import { onceOf } from '../assuan/answer-table.ts';
@@ -143,7 +144,7 @@ describe('told commands', () => {
     client([], 'PKDECRYPT\n');
     agent('INQUIRE CIPHERTEXT\n');
     expect(sent.client).toBe('INQUIRE CIPHERTEXT\n');
-    client([], 'D x\nEND\nNO');
+    client([], `D ${CIPHERTEXT}\nEND\nNO`);
     agent('D plain\nOK\n');
     expect(sent.client).toBe('INQUIRE CIPHERTEXT\nD plain\nOK\n');
     expect(sent.turns).toEqual([]);
@@ -337,8 +338,8 @@ describe('with an agent whose answers come in pieces', () => {
     expect(asked()).toEqual(['PKDECRYPT']);
     for (const piece of ['S PADDING 0', '\n', 'INQUIRE CIPHER', 'TEXT', '\n']) agent(piece);
     expect(asked()).toEqual(['#', '#', '#', '#']);
-    client([], 'D x\nEND\n');
-    expect(asked()).toEqual(['D x', 'END']);
+    client([], `D ${CIPHERTEXT}\nEND\n`);
+    expect(asked()).toEqual([`D ${CIPHERTEXT}`, 'END']);
     for (const piece of ['D plain\n', 'OK', '\n']) agent(piece);
     expect(asked()).toEqual(['#', '#']);
     expect(sent.client).toBe('S PADDING 0\nINQUIRE CIPHERTEXT\nD plain\nOK\n');

@@ -187,6 +187,7 @@ export class AnswersAhead {
 
   /** The target used a line, which is asked for its next session if it may be. */
   used(line: string): void {
+    if (!isAllowedCommand(Buffer.from(line, 'latin1'))) return;
     if (this.#recent.size < MAX_RECENT && this.#recent.has(line)) return;
     // One of these is in no entry; see `#add`.
     if (!this.#recent.delete(line) && (!ASKED_ALONG.test(line) || this.#isKnown(line))) return;

@@ -31,6 +31,8 @@ export function decideByGrant(
     return key !== undefined && [key, another ?? key].every((grip) => keygrips.has(grip))
       ? undefined
       : notOffered(GPG_ERROR.NO_SECKEY);
+  // These list keys of the card, chosen or not; agents before 2.4 refuse them to every target.
+  if (command === 'SCD') return listsCardKeys(block) ? refused(GPG_ERROR.FORBIDDEN, '') : undefined;
   if (command === 'READKEY')
     return argumentsIn(block).every((word) => isOffered(word, keygrips))
       ? undefined
@@ -49,6 +51,10 @@ function haveKey(words: readonly string[], keygrips: ReadonlySet<string>): Admis
   const edit = isList ? (answer: Buffer) => changeData(answer, (data) => listed(data, keygrips)) : undefined;
   if (kept.length === words.length) return edit && { pass: true, edit };
   return { pass: true, instead: Buffer.from(`HAVEKEY ${kept.join(' ')}\n`, 'latin1'), edit };
+}
+
+function listsCardKeys(block: Buffer): boolean {
+  return ['GETATTR', 'KEYINFO'].includes(argumentsIn(block)[0]?.toUpperCase() ?? '');
 }
 
 /** One chosen key passes. A list is refused, as the agents do that refuse KEYINFO altogether. */

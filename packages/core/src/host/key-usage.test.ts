@@ -30,15 +30,15 @@ const GRANTS: GrantWord[][] = [0, 1, 2, 3, 4, 5, 6, 7].map((bits) =>
 
 /** The grants under which each command passes, as digits: 1 for sign, 2 for decrypt, 4 for login. */
 const TABLE: Record<string, { PKSIGN: string; PKDECRYPT: string }> = {
-  s: { PKSIGN: '1357', PKDECRYPT: '37' },
-  c: { PKSIGN: '1357', PKDECRYPT: '37' },
-  sc: { PKSIGN: '1357', PKDECRYPT: '37' },
+  s: { PKSIGN: '1357', PKDECRYPT: '' },
+  c: { PKSIGN: '1357', PKDECRYPT: '' },
+  sc: { PKSIGN: '1357', PKDECRYPT: '' },
   e: { PKSIGN: '37', PKDECRYPT: '2367' },
-  a: { PKSIGN: '57', PKDECRYPT: '67' },
+  a: { PKSIGN: '57', PKDECRYPT: '' },
   se: { PKSIGN: '1357', PKDECRYPT: '37' },
-  sa: { PKSIGN: '57', PKDECRYPT: '7' },
+  sa: { PKSIGN: '57', PKDECRYPT: '' },
   ea: { PKSIGN: '7', PKDECRYPT: '67' },
-  sca: { PKSIGN: '57', PKDECRYPT: '7' },
+  sca: { PKSIGN: '57', PKDECRYPT: '' },
   scea: { PKSIGN: '7', PKDECRYPT: '7' },
 };
 
@@ -49,11 +49,13 @@ describe('the usage of a key', () => {
     expect({ PKSIGN: found('PKSIGN'), PKDECRYPT: found('PKDECRYPT') }).toEqual(expected);
   });
 
-  it('that is unknown needs every word', () => {
-    for (const command of ['PKSIGN', 'PKDECRYPT', 'PKAUTH']) {
-      const found = GRANTS.filter((words) => passes(command, UNKNOWN_USAGE, words));
-      expect(found).toEqual([['sign', 'decrypt', 'login']]);
-    }
+  it('that is unknown needs every word, and never decrypts', () => {
+    const found = (command: string, usage: KeyUsage | undefined) =>
+      GRANTS.filter((words) => decideByUsage(command, usage, grant(words)).refused === undefined);
+    for (const command of ['PKSIGN', 'PKAUTH'])
+      expect(found(command, UNKNOWN_USAGE)).toEqual([['sign', 'decrypt', 'login']]);
+    expect(found('PKDECRYPT', UNKNOWN_USAGE)).toEqual([]);
+    expect(found('PKDECRYPT', undefined)).toEqual([['sign', 'decrypt', 'login']]);
     expect(decideByUsage('PKSIGN', UNKNOWN_USAGE, { login: false }).refused).toMatch(/doesn't know/);
   });
 
@@ -80,7 +82,7 @@ describe('the usage of a key', () => {
     expect(decideByUsage('PKSIGN', key('sc'), {})).toEqual({});
     expect(decideByUsage('PKDECRYPT', key('e'), {})).toEqual({});
     expect(decideByUsage('PKSIGN', key('se'), {})).toEqual({});
-    expect(decideByUsage('PKDECRYPT', key('s'), {}).note).toBe('a key that signs');
+    expect(decideByUsage('PKDECRYPT', key('s'), {})).toEqual({ refused: 'that key does not decrypt' });
     expect(decideByUsage('PKDECRYPT', key('scea'), {}).note).toBe(
       'a key that also signs and logs in over SSH',
     );

@@ -64,6 +64,8 @@ const ABILITIES: Readonly<Record<GrantWord, string>> = {
   login: 'logs in over SSH',
 };
 
+const UNKNOWN_TO_HOST = "the host doesn't know what that key is for";
+
 /** What becomes of a use: `refused` says why; `note` says where it is not what its command is called. */
 export interface UsageDecision {
   refused?: string;
@@ -77,19 +79,29 @@ export function wordsOf(capabilities: string): Set<GrantWord> {
 
 /**
  * Decides about one command with one key. A key that serves only what the command's name says needs that word; any other
- * key needs, in addition, every word that it can serve.
+ * key needs, in addition, every word that it can serve. `looked`: its usage, undefined where nobody looks it up.
  */
-export function decideByUsage(command: string, usage: KeyUsage, grant: WordGrant): UsageDecision {
+export function decideByUsage(
+  command: string,
+  looked: KeyUsage | undefined,
+  grant: WordGrant,
+): UsageDecision {
   const rule = COMMANDS[command];
   if (!rule) return {};
+  const usage = looked ?? UNKNOWN_USAGE;
+  const { words, known } = usage;
   const { word, notWith } = rule;
   const granted = grantedWords(grant, usage);
   if (!granted.has(word)) return { refused: `this target may not ${DEEDS[word]}` };
-  const { words, known } = usage;
-  if (known && words.has(word) && !notWith.some((other) => words.has(other))) return {};
+  const isItsUse = known && words.has(word);
+  if (isItsUse && !notWith.some((other) => words.has(other))) return {};
+  // libgcrypt crashes when some keys decrypt that can't, and the agent with it.
+  if (word === 'decrypt' && looked && !isItsUse) {
+    return { refused: known ? 'that key does not decrypt' : UNKNOWN_TO_HOST };
+  }
   const missing = [...words].filter((each) => !granted.has(each));
   if (missing.length === 0) return { note: noteOn(word, usage) };
-  if (!known) return { refused: "the host doesn't know what that key is for" };
+  if (!known) return { refused: UNKNOWN_TO_HOST };
   const also = words.has(word) ? 'also ' : '';
   return { refused: `that key can ${also}${deeds(missing)}, which this target may not` };
 }

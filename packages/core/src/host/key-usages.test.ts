@@ -1,5 +1,6 @@
 import { copyFile, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { CIPHERTEXT } from '@gpg-bridge/test-support/ciphertext';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { LogBook } from '@gpg-bridge/test-support/log-book';
 import { runOk } from '@gpg-bridge/test-support/process';
@@ -15,8 +16,6 @@ import type { KeyUse } from './key-use-record.ts';
 import { PromptPace } from './prompt-pace.ts';
 
 const HASH = 'SETHASH --hash=sha256 '.concat('AB'.repeat(32));
-/** A number that RSA takes as it is. */
-const RAW_CIPHERTEXT = '(7:enc-val(5:flags3:raw)(3:rsa(1:a4:abcd)))';
 const PASSPHRASE = ['--pinentry-mode', 'loopback', '--passphrase', ''];
 const FORBIDDEN = /^ERR 67109115 Forbidden <GPG Agent> - /;
 
@@ -127,7 +126,7 @@ describe('through the restricted socket of a real gpg-agent', () => {
         await send('RESET\n');
         await send(`SETKEY ${grip}\n`);
         const answer = await send('PKDECRYPT\n');
-        return answer.includes('INQUIRE CIPHERTEXT') ? send(`D ${RAW_CIPHERTEXT}\nEND\n`) : answer;
+        return answer.includes('INQUIRE CIPHERTEXT') ? send(`D ${CIPHERTEXT}\nEND\n`) : answer;
       },
       /** All that the agent was sent. */
       async sent() {
@@ -152,7 +151,11 @@ describe('through the restricted socket of a real gpg-agent', () => {
       `PKDECRYPT ${everything}`,
       `PKDECRYPT ${signsAndLogsIn}`,
     ]);
-    expect(refused[0]!.note).toBe('that key can sign, which this target may not');
+    expect(refused.map(({ note }) => note)).toEqual([
+      'that key does not decrypt',
+      'that key can also sign, which this target may not',
+      'that key does not decrypt',
+    ]);
     expect((await sent()).match(/^PKDECRYPT$/gm)).toHaveLength(1);
   });
 
@@ -194,13 +197,13 @@ describe('through the restricted socket of a real gpg-agent', () => {
   it('with everything granted all keys work, and the record says what they can do', async () => {
     const { sign, decryptRaw, uses } = await session({});
     for (const grip of [signing!, loggingIn!, signsAndLogsIn]) expect(await sign(grip)).toMatch(/OK\n$/);
-    for (const grip of [decrypting!, signing!, everything]) expect(await decryptRaw(grip)).toMatch(/OK\n$/);
+    for (const grip of [decrypting!, everything]) expect(await decryptRaw(grip)).toMatch(/OK\n$/);
+    for (const grip of [signing!, loggingIn!, nameless]) expect(await decryptRaw(grip)).toMatch(FORBIDDEN);
     expect(uses.map(({ command, note }) => [command, note])).toEqual([
       ['PKSIGN', undefined],
       ['PKSIGN', 'a key that logs in over SSH'],
       ['PKSIGN', 'a key that also logs in over SSH'],
       ['PKDECRYPT', undefined],
-      ['PKDECRYPT', 'a key that signs'],
       ['PKDECRYPT', 'a key that also signs and logs in over SSH'],
     ]);
   });
@@ -277,6 +280,13 @@ describe('usages', () => {
       'grp:::::::::BB:',
       'pub:u:255:22:A:1:::u:::C::::::23::0:',
       'grp:::::::::EE:',
+      // An EdDSA key that a certificate calls an ECDH key.
+      'pub:u:255:22:A:1:::u:::scSC:::::ed25519:23::0:',
+      'grp:::::::::FF:',
+      'sub:u:255:18:B:1::::::e:::::ed25519:23:',
+      'grp:::::::::FF:',
+      'sub:u:255:18:B:1::::::e:::::cv25519:23:',
+      'grp:::::::::A1:',
     ].join('\n');
     const x509 = [
       'crt:n:2048:1:C:2026:2030:3F::CN=Ann::eE::::::23:',
@@ -298,6 +308,8 @@ describe('usages', () => {
     expect(found.get('CC')).toMatchObject({ words: both });
     expect(found.get('DD')).toMatchObject({ known: false });
     expect(found.get('EE')).toMatchObject({ known: false });
+    expect(found.get('FF')).toMatchObject({ words: new Set(['sign']), known: true });
+    expect(found.get('A1')).toMatchObject({ words: new Set(['decrypt']), known: true });
   });
 });
 

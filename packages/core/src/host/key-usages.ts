@@ -128,6 +128,9 @@ export function joinUsages(
   for (const { keygrip, capabilities } of certified) {
     words.set(keygrip, new Set([...(words.get(keygrip) ?? []), ...wordsOf(capabilities)]));
   }
+  for (const { keygrip, canDecrypt } of certified) {
+    if (!canDecrypt) words.get(keygrip)!.delete('decrypt');
+  }
   const agentKeys = new Map(inAgent.map((key) => [key.keygrip, key]));
   const usages = new Map<string, KeyUsage>();
   for (const keygrip of new Set([...words.keys(), ...agentKeys.keys()])) {

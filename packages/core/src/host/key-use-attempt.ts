@@ -52,9 +52,11 @@ export class KeyUseAttempt {
   #isOver = false;
   readonly #narrowings: number;
 
+  /** `notGranted`: why the grant, as it is by now, does not have this use with this key. */
   constructor(
     private readonly target: TargetUse,
     readonly use: KeyUse,
+    private readonly notGranted: () => string | undefined = () => undefined,
   ) {
     this.#narrowings = target.narrowings ?? 0;
   }
@@ -128,7 +130,10 @@ export class KeyUseAttempt {
 
   /** Why no key may be used now, or not this one. */
   #refused(): BridgeError | undefined {
-    return this.target.suspended?.() ?? this.target.forbidden?.(this.use);
+    const refused = this.target.suspended?.() ?? this.target.forbidden?.(this.use);
+    if (refused) return refused;
+    const why = this.notGranted();
+    return why === undefined ? undefined : notGranted(why);
   }
 
   /** Goes on when it is its turn; `refused` says why it must not after all. */
@@ -179,6 +184,14 @@ export class KeyUseAttempt {
     this.#declined = !this.#isOver;
     return notConfirmed();
   }
+}
+
+function notGranted(why: string): BridgeError {
+  return new BridgeError('NOT_GRANTED', {
+    what: 'the key was not used',
+    why,
+    fix: 'Use another key.',
+  });
 }
 
 function narrowedMeanwhile(): BridgeError {

@@ -6,7 +6,7 @@ import { errLine } from '../assuan/unavailable-agent.ts';
 import type { BridgeError, ErrorCode } from '../errors.ts';
 import { decideCommand } from './decide-command.ts';
 import { decideByGrant, type GpgGrant } from './gpg-grant.ts';
-import { decideByUsage, type KeyUsage, UNKNOWN_USAGE, usageOfBoth } from './key-usage.ts';
+import { decideByUsage, type KeyUsage, usageOfBoth } from './key-usage.ts';
 import { KeyUseAttempt, type TargetUse } from './key-use-attempt.ts';
 import type { PaceOutcome } from './prompt-pace.ts';
 
@@ -65,24 +65,28 @@ export class KeyUseRules implements GateRules {
     });
   }
 
-  #usageOf({ key, another }: PendingOperation): KeyUsage | Promise<KeyUsage> {
-    const of = (grip: string | undefined) => this.target.usages?.of(grip) ?? UNKNOWN_USAGE;
-    if (another === undefined) return of(key);
-    return Promise.all([of(key), of(another)]).then(([one, two]) => usageOfBoth(one, two));
+  /** Undefined where nobody looks usages up. */
+  #usageOf({ key, another }: PendingOperation): KeyUsage | undefined | Promise<KeyUsage> {
+    const { usages } = this.target;
+    if (!usages || another === undefined) return usages?.of(key);
+    return Promise.all([usages.of(key), usages.of(another)]).then(([one, two]) => usageOfBoth(one, two));
   }
 
   /** Whether the key's usage lets the grant have this command; without any lookup of usages there is nothing to note. */
-  #beginWith(operation: PendingOperation, usage: KeyUsage): Admission | Promise<Admission> {
-    const { grant = NOTHING_SAID, usages } = this.target;
-    const { refused, note } = decideByUsage(operation.command, usage, grant);
-    this.#note = refused ?? (usages && note);
+  #beginWith(operation: PendingOperation, usage: KeyUsage | undefined): Admission | Promise<Admission> {
+    const decide = () => decideByUsage(operation.command, usage, this.target.grant ?? NOTHING_SAID);
+    const { refused, note } = decide();
+    this.#note = refused ?? (usage && note);
     if (refused) return { answer: errLine(GPG_ERROR.FORBIDDEN, refused) };
-    return this.#begin(operation);
+    return this.#begin(operation, () => decide().refused);
   }
 
-  #begin({ command, key, another, startedAt: time }: PendingOperation): Admission | Promise<Admission> {
+  #begin(
+    { command, key, another, startedAt: time }: PendingOperation,
+    refusedByUsage?: () => string | undefined,
+  ): Admission | Promise<Admission> {
     const use = { time, session: this.session, command, key, another, note: this.#note };
-    const attempt = new KeyUseAttempt(this.target, use);
+    const attempt = new KeyUseAttempt(this.target, use, refusedByUsage);
     this.#attempt = attempt;
     const refusal = attempt.begin();
     return refusal instanceof Promise

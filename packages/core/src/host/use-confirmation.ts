@@ -50,7 +50,7 @@ export class UseConfirmation {
 
   /** Whether a use is allowed; `signal` takes the question back. */
   readonly confirm = async (use: KeyUse, signal: AbortSignal): Promise<boolean> => {
-    const name = `${purposeOf(use)} ${use.key ?? ''}`;
+    const name = [purposeOf(use), use.key, use.another].join(' ');
     const known = this.#allowed.get(name);
     if (known && this.#now() < known.until) return true;
     try {
@@ -99,13 +99,14 @@ export class UseConfirmation {
   }
 
   async #describe(use: KeyUse): Promise<string> {
-    const { command, key, name, note } = use;
+    const { command, key, another, name, note } = use;
     const wish = WISHES[purposeOf(use)] ?? `wants to use your key (${command})`;
     const owner = key && command !== GET_PASSPHRASE ? (name ?? (await this.#options.nameOf(key))) : undefined;
     const lines = [
       `${shortened(this.#options.target(), TARGET_CHARACTERS)} ${wish}.`,
       ...(owner ? [shortened(owner, OWNER_CHARACTERS)] : []),
       ...(key && command !== GET_PASSPHRASE ? [key] : []),
+      ...(another ? [`and ${another}`] : []),
       ...(note ? [`It is ${note}.`] : []),
     ];
     return lines.join('\n');

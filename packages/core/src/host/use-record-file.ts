@@ -90,8 +90,8 @@ export class UseRecordFile implements KeyUseRecord {
     return { finish: () => {} };
   }
 
-  #minute({ time, command, purpose, key }: KeyUse): Minute {
-    const name = [command, purpose, key].join(' ');
+  #minute({ time, command, purpose, key, another }: KeyUse): Minute {
+    const name = [command, purpose, key, another].join(' ');
     const start = Math.floor(time / MINUTE_MS);
     const known = this.#minutes.get(name);
     if (known?.start === start) return known;

@@ -17,9 +17,9 @@ export class ConnectionLimit {
   }
 
   /**
-   * Calls `begin` when there is room, with what to call when the connection is over, and not before everything that
-   * came together with the client was read: one that leaves with the same breath costs the agent nothing. Returns how
-   * to give up waiting, which does nothing once `begin` was called.
+   * Calls `begin` when there is room, with what to call when the connection is over. Deferred one microtask, so a client
+   * whose end is in the same read opens no connection. Returns how to give up waiting, which does nothing once `begin`
+   * was called.
    */
   enter(begin: (leave: () => void) => void): () => void {
     const start = () => {
