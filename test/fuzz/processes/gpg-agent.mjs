@@ -28,7 +28,7 @@ const PASSES = [
   /^SETHASH (?:--inquire|(?:\d+|--hash=\w+) [0-9A-F]+)$/i,
   /^PKDECRYPT(?: --kem=(?:PGP|PQC-PGP))?$/i,
   /^SCD (?:SERIALNO|GETATTR KEY-FPR|KEYINFO --list(?:=\w+)?|GETINFO version)$/i,
-  /^D /,
+  /^D (?:[^%]|%[0-9A-F]{2})*$/i,
   /^#?$/,
 ];
 
@@ -81,11 +81,16 @@ const words = (grip) => [
   `# ${'y'.repeat(998)}`,
 ];
 
+/** What a client sends whose decryption gets as far as the data. */
+const decryption = (grip) => ['RESET', `SETKEY ${grip}`, 'PKDECRYPT'];
+/** Only the main socket says this: a client that hears it has got another connection's answer. */
+const NOT_FOR_TARGETS = /^S KEYINFO /m;
+
 const JOINTS = ['\n', '\n', '\n', '\n', '\r\n', '\r', '\0\n', '\t\n', ' \n', '\n\n'];
 
 /** What one client sends: lines of a list, changed now and then, with line ends of every kind. */
-function conversation(random, list) {
-  let text = '';
+function conversation(random, list, grip) {
+  let text = random.oneIn(3) ? `${decryption(grip).join('\n')}\n` : '';
   for (let left = 1 + random.below(14); left > 0; left--) {
     let line = random.pick(list);
     if (random.oneIn(6)) line = line.toLowerCase();
@@ -100,13 +105,16 @@ function conversation(random, list) {
   return Buffer.from(text, 'latin1');
 }
 
-/** Sends it in one or several pieces, and resolves when the connection is over or nothing more comes. */
+/** Sends it in one or several pieces; resolves to all that was heard when nothing more comes. */
 function say(path, bytes, cut) {
   return new Promise((resolve) => {
     const socket = connect(path);
-    socket.on('error', () => {}).once('close', resolve);
+    let heard = '';
+    socket.on('error', () => {}).once('close', () => resolve(heard));
     socket.setTimeout(150, () => socket.destroy());
-    socket.resume();
+    socket.setEncoding('latin1').on('data', (text) => {
+      heard += text;
+    });
     socket.write(bytes.subarray(0, cut));
     setImmediate(() => socket.write(bytes.subarray(cut)));
   });
@@ -129,6 +137,11 @@ class HostClient {
 
   async ask(line, expected) {
     this.socket.write(`${line}\n`);
+    await this.hears(expected, line);
+  }
+
+  /** Waits for a whole answer, or the greeting. */
+  async hears(expected, line = 'a new connection') {
     const end = Date.now() + ANSWER_MS;
     while (!/^(?:OK|ERR)\b.*\n$/m.test(this.#heard.split('\n').slice(-2).join('\n'))) {
       await new Promise((resolve, reject) => {
@@ -186,15 +199,15 @@ async function run({ seed, seconds, work, tools }) {
       '--quick-gen-key',
       'Fuzz <f@example.org>',
       'rsa2048',
-      'default',
+      'sign,cert,encr',
       'never',
     );
     const grip = /^grp:+([0-9A-F]{40}):/m.exec(runIn('gpg', '--with-colons', '--with-keygrip', '-k'))[1];
     const pid = Number(/^D (\d+)$/m.exec(runIn('gpg-connect-agent', 'GETINFO pid', '/bye'))[1]);
     runIn(process.execPath, PROGRAM, 'up', `local:${target}`, '--no-ssh');
     host = new HostClient(runIn('gpgconf', '--list-dirs', 'agent-socket').trim());
-    await host.ask('GETINFO pid', new RegExp(`^OK .*\\n(?:D ${pid}\\nOK\\n)?$`));
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await host.hears(/^OK .*\n$/);
+    await host.ask('GETINFO pid', new RegExp(`^D ${pid}\\nOK\\n$`));
     const before = readFileSync(log, 'latin1');
     const own = [...before.matchAll(/DBG: chan_(\d+) <- GETINFO pid$/gm)].at(-1)?.[1];
     let from = before.length;
@@ -203,9 +216,12 @@ async function run({ seed, seconds, work, tools }) {
     const end = Date.now() + seconds * 1_000;
     while (Date.now() < end) {
       const ticks = ticksOf(pid);
-      const clients = Array.from({ length: AT_ONCE }, () => conversation(random, list));
+      const clients = Array.from({ length: AT_ONCE }, () => conversation(random, list, grip));
       inputs += clients.length;
-      await Promise.all(clients.map((bytes) => say(socket, bytes, random.below(bytes.length + 1))));
+      const heard = Promise.all(clients.map((bytes) => say(socket, bytes, random.below(bytes.length + 1))));
+      await host.ask('KEYINFO --list', NOT_FOR_TARGETS);
+      const leak = (await heard).find((text) => NOT_FOR_TARGETS.test(text));
+      if (leak) throw new Error(`a client of the bridge heard ${JSON.stringify(leak)}`);
       await host.ask('GETINFO pid', new RegExp(`(?:^|\\n)D ${pid}\\nOK\\n$`));
       const seen = unlisted(log, from, own);
       from = seen.end;

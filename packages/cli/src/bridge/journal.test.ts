@@ -51,6 +51,17 @@ describe('Journal', () => {
     expect(book.lastOperation).toEqual(recorded[1]);
   });
 
+  it('has no line of small talk, unless it was refused and GnuPG itself never sends it', () => {
+    const { book, recorded } = journal();
+    for (const command of ['RESET', 'GETINFO', 'OPTION', 'SCD']) book.operation(1, operation(command));
+    for (const command of ['OPTION', 'SCD', 'HAVEKEY', 'NOP', 'SETHASH'])
+      book.operation(1, { ...operation(command), outcome: 'refused' });
+    expect(recorded.map(({ command, outcome }) => [command, outcome])).toEqual([
+      ['NOP', 'refused'],
+      ['SETHASH', 'refused'],
+    ]);
+  });
+
   it('tells a timeout from a wrong passphrase from a refusal', () => {
     const { book, recorded } = journal();
     const source = 5 * 2 ** 24; // pinentry

@@ -83,6 +83,12 @@ const SMALL_TALK: ReadonlySet<string> = new Set([
   'session-bind',
 ]);
 
+/**
+ * Those of which GnuPG's own programs send some that every target is refused: lines of them are in no log, or each
+ * signature would have several.
+ */
+const REFUSED_TO_ALL: ReadonlySet<string> = new Set(['OPTION', 'KEYINFO', 'SCD', 'HAVEKEY']);
+
 /** The record of operations, and what the open sessions wait for now. */
 export class Journal {
   lastOperation: JournalEntry | undefined;
@@ -158,8 +164,8 @@ export class Journal {
 
   /** Records an operation, unless its command uses no key. */
   operation(session: number, operation: FinishedOperation): void {
-    if (SMALL_TALK.has(operation.command)) return;
     const { command, purpose, outcome, errorCode, note, startedAt, durationMs } = operation;
+    if (SMALL_TALK.has(command) && (outcome !== 'refused' || REFUSED_TO_ALL.has(command))) return;
     if (outcome !== 'refused' && mayAskPerson(operation)) this.#usedAt = startedAt + durationMs;
     const kind = errorCode === undefined || outcome !== 'error' ? undefined : failureKind(errorCode);
     this.lastOperation = {

@@ -164,6 +164,18 @@ describe('a gate', () => {
     expect(sent.agent).not.toContain('RESET');
   });
 
+  it('ends it while the client owes the data of an inquiry, whenever the bytes come', () => {
+    const { sent, broken, client, agent } = gate();
+    client('PKDECRYPT\n');
+    agent('INQUIRE CIPHERTEXT\n');
+    client(`D ${CIPHERTEXT}\n`);
+    agent('D leak\n');
+    client('END\n');
+    expect(broken).toEqual(['AGENT_OUT_OF_TURN']);
+    expect(sent.client).not.toContain('leak');
+    expect(sent.agent).toBe('PKDECRYPT\n');
+  });
+
   it('ends it while a command is held back, too', async () => {
     const { sent, broken, client, agent } = gate({ admit: () => new Promise(() => {}) });
     client('PKSIGN\n');

@@ -21,6 +21,16 @@ describe('a grant of chosen keys', () => {
     expect(decide('PKSIGN', grant)).toMatch(/^ERR 67108881 No secret key/);
   });
 
+  it('refuses to decrypt with a second key that is not among them', () => {
+    const operation = { command: 'PKDECRYPT', startedAt: 1, key: MINE };
+    const line = Buffer.from('PKDECRYPT\n');
+    expect(decideByGrant({ ...operation, another: OTHER }, line, grant)).toMatchObject({
+      why: 'this target may not use that key (--gpg-key)',
+    });
+    expect(decideByGrant({ ...operation, another: MINE }, line, grant)).toBeUndefined();
+    expect(decideByGrant({ ...operation, key: OTHER, another: MINE }, line, grant)).toBeDefined();
+  });
+
   it('never refuses the choice of a key', () => {
     expect(decide(`SIGKEY ${OTHER}`, grant, OTHER)).toBe('pass');
     expect(decide(`SETKEY ${OTHER}`, grant, OTHER)).toBe('pass');
@@ -56,6 +66,11 @@ describe('a grant of chosen keys', () => {
     expect(decide(`KEYINFO --data ${OTHER}`)).toMatch(/^ERR 67108891 Not found/);
     expect(decide('KEYINFO --list')).toMatch(/^ERR 67109115 Forbidden/);
     expect(decide('KEYINFO --ssh-list')).toMatch(/^ERR 67109115 Forbidden/);
+    expect(decide(`READKEY -- ${MINE}`)).toBe('pass');
+    expect(decide(`READKEY ${OTHER}`)).toMatch(/^ERR 67108881 No secret key/);
+    for (const line of ['SCD SERIALNO', 'SCD GETINFO version']) expect(decide(line)).toBe('pass');
+    for (const line of ['SCD KEYINFO --list=encr', 'scd getattr KEY-FPR'])
+      expect(decide(line)).toMatch(/^ERR 67109115 Forbidden/);
   });
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { PASS } from '../assuan/command-gate.ts';
 import { BridgeError } from '../errors.ts';
+import type { TargetUse } from './key-use-attempt.ts';
 import type { KeyUse } from './key-use-record.ts';
 import { KeyUseRules } from './key-use-rules.ts';
 import { PromptPace } from './prompt-pace.ts';
@@ -83,6 +84,47 @@ describe('the rules for a session', () => {
     why = forbidden;
     expect(String(answered.finished(finished))).toMatch(/^ERR 67109115 .*it is not granted/);
     expect(ended).toEqual(['refused']);
+  });
+
+  it('judge it by what its key is for, too, when its turn comes and when it was confirmed', async () => {
+    const { pace, begun } = rules();
+    const usage = { words: new Set(['sign', 'login'] as const), known: true };
+    const usages = { of: () => usage, prepare() {}, alsoSigns: () => true };
+    const record = { begin: (use: KeyUse) => (begun.push(use), { finish() {} }) };
+    let yes = (_isAllowed: boolean) => {};
+    const target: TargetUse = { pace, record, usages, grant: {} };
+    const lines = async (admission: unknown) => String(((await admission) as { answer: Buffer }).answer);
+    const turns = Array.from({ length: 8 }, () => pace.enter());
+    const waiting = new KeyUseRules(target, () => {}, 7).admit(sign, LINE);
+    target.grant = { login: false };
+    for (const turn of turns) if (!(turn instanceof Promise)) turn.leave('ok');
+    expect(await lines(waiting)).toMatch(/^ERR 67109115 .*that key can also log in over SSH/);
+    expect(begun).toEqual([]);
+    target.grant = {};
+    target.confirm = () => new Promise((resolve) => (yes = resolve));
+    const asked = new KeyUseRules(target, () => {}, 7).admit(sign, LINE);
+    target.grant = { login: false };
+    yes(true);
+    expect(await lines(asked)).toMatch(/^ERR 67109115 .*that key can also log in over SSH/);
+  });
+
+  it('judge both keys of a decryption by what they are for', async () => {
+    const { pace } = rules();
+    const words = { A: new Set(['decrypt'] as const), B: new Set(['decrypt', 'sign'] as const) };
+    const of = (key: string | undefined) => ({ words: words[key as 'A' | 'B'], known: true });
+    const target: TargetUse = {
+      pace,
+      record: { begin: () => ({ finish() {} }) },
+      usages: { of, prepare() {}, alsoSigns: () => false },
+      grant: { sign: false },
+    };
+    const decrypt = { command: 'PKDECRYPT', startedAt: 1, key: 'A' };
+    const line = Buffer.from('PKDECRYPT\n');
+    const admit = (another?: string) =>
+      new KeyUseRules(target, () => {}, 7).admit({ ...decrypt, ...(another ? { another } : {}) }, line);
+    expect(await admit()).toBe(PASS);
+    expect(await admit('A')).toBe(PASS);
+    expect(await admit('B')).toMatchObject({ answer: expect.anything() });
   });
 
   it('refuse a use that was suspended before its turn came, and one that was suspended from the start', async () => {
