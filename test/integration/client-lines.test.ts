@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isAllowedCommand } from '@gpg-bridge/core/assuan/allowed-commands';
+import { acceptedLines, refusedOf } from '@gpg-bridge/test-support/agent-lines';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
@@ -25,27 +25,6 @@ async function directly() {
   await writeFile(await target.socket('agent-socket'), redirect);
   return { host, target, fingerprint, lines: () => acceptedLines(readFileSync(log, 'latin1')) };
 }
-
-/** The commands that connections of the restricted socket sent, and that were answered OK or with an inquiry. */
-function acceptedLines(log: string): string[] {
-  const accepted: string[] = [];
-  const channels = new Map<string, { restricted: boolean; last?: string | undefined }>();
-  for (const [, id = '', direction, text = ''] of log.matchAll(/DBG: chan_(\d+) (<-|->) (.*)$/gm)) {
-    if (/^\[(?:eof|error)/.test(text)) channels.delete(id);
-    const channel = channels.get(id) ?? { restricted: false };
-    channels.set(id, channel);
-    if (direction === '<-') {
-      if (!/^(?:D |END|CAN|\[)/.test(text)) channel.last = text;
-      continue;
-    }
-    if (channel.last === 'GETINFO restricted' && text === 'OK') channel.restricted = true;
-    if (/^(?:OK|INQUIRE)/.test(text) && channel.restricted && channel.last) accepted.push(channel.last);
-  }
-  return [...new Set(accepted)];
-}
-
-const refusedOf = (lines: readonly string[]) =>
-  lines.filter((line) => !isAllowedCommand(Buffer.from(`${line}\n`)));
 
 describe('every command that a restricted agent accepts is on the list', () => {
   it('from gpg', async () => {

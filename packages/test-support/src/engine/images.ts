@@ -46,8 +46,12 @@ const RECIPES: Record<ImageName, Recipe> = {
   none: { from: 'git', finish: DELETE_PERL },
   /** Nothing but a shell, GnuPG and git, as in a small image of Alpine's. */
   busybox: { from: 'git', packages: ['busybox-static'], finish: ASSEMBLE_BUSYBOX, root: 'image' },
-  /** GnuPG 2.4. */
-  trixie: { suite: 'trixie', packages: ['gnupg', 'git', 'openssh-client'], finish: ADD_USER },
+  /** GnuPG 2.4, and GPGME for Python. */
+  trixie: {
+    suite: 'trixie',
+    packages: ['gnupg', 'git', 'openssh-client', 'python3-gpg'],
+    finish: ADD_USER,
+  },
   /** No container's, but a root with the engines of Debian 13, and what they need to be started by a user. */
   engines: {
     suite: 'trixie',
