@@ -14,6 +14,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 
 interface Bridged {
   host: GnupgHome;
+  /** The keygrip of an encryption key. */
+  grip: string;
   socket: string;
 }
 
@@ -27,17 +29,18 @@ async function withLog(host: GnupgHome): Promise<GnupgHome> {
 
 async function overTheWire(): Promise<Bridged> {
   const person = await Person.create();
+  const grip = await person.home.addEncryptionKey(person.fingerprint);
   await withLog(person.home);
   const target = await person.localHome();
   await person.ok('up', `local:${target.dir}`, '--no-ssh');
-  return { host: person.home, socket: join(target.dir, 'S.gpg-agent') };
+  return { host: person.home, grip, socket: join(target.dir, 'S.gpg-agent') };
 }
 
 async function overCommands(): Promise<Bridged> {
   const homes = await joinHomes();
   onTestFinished(() => homes.remove());
-  await homes.host.createKey('Ada Test <ada@example.org>');
-  return { host: await withLog(homes.host), socket: homes.requestProxy.socketPath };
+  const grip = await homes.host.addEncryptionKey(await homes.host.createKey('Ada Test <ada@example.org>'));
+  return { host: await withLog(homes.host), grip, socket: homes.requestProxy.socketPath };
 }
 
 const TRANSPORTS: readonly (readonly [string, () => Promise<Bridged>])[] = [
@@ -91,11 +94,8 @@ describe.each(TRANSPORTS)('gpg-agent behind %s', (_name, bridged) => {
   it.each(['D %', 'D a%4', 'D %zz', `D ${'x'.repeat(1_000)}`, 'PKSIGN', 'END now', 'D a\rb'])(
     'is cancelled, and goes on, when an inquiry is answered with %j',
     async (line) => {
-      const { host, socket } = await bridged();
+      const { host, grip, socket } = await bridged();
       const before = (await load(host)).seconds;
-      const grip = /^grp:+([0-9A-F]{40}):/m.exec(
-        await host.gpgOk(['--with-colons', '--with-keygrip', '-k']),
-      )![1]!;
       const said = await talk(socket, `SETKEY ${grip}\nPKDECRYPT\n${line}\nEND\nNOP\n`);
       expect(said).toMatch(/\nERR \d+ [^\n]*\n$/);
       expect(said).not.toMatch(/\nOK\n.*\nOK\n.*\nOK\n/s);
@@ -105,4 +105,13 @@ describe.each(TRANSPORTS)('gpg-agent behind %s', (_name, bridged) => {
       expect((await load(host)).seconds - before).toBeLessThan(2);
     },
   );
+});
+
+it('gpg-agent is asked for no decryption with a key that only signs: libgcrypt crashes on some', async () => {
+  const { host, socket } = await overTheWire();
+  const listing = await host.gpgOk(['--with-colons', '--with-keygrip', '--list-keys']);
+  const signing = /^grp:+([0-9A-F]{40}):/m.exec(listing)![1]!;
+  const said = await talk(socket, `SETKEY ${signing}\nPKDECRYPT\nBYE\n`);
+  expect(said).toMatch(/\nERR 67109115 Forbidden <GPG Agent> - that key does not decrypt\n/);
+  expect(received(host)).not.toContain('PKDECRYPT');
 });

@@ -49,9 +49,10 @@ describe('every use of a private key', () => {
   });
 
   it('never hides behind a line of an inquiry that gpg-agent would cut', async () => {
-    const { keygrip, record, socket } = await personWithBridge();
+    const { person, record, socket } = await personWithBridge();
+    const keygrip = await person.home.addEncryptionKey(person.fingerprint);
     const cut = 'D '.padEnd(1_002, 'x');
-    const said = await talk(socket, `SIGKEY ${keygrip}\nSETHASH 8 ${HASH}\nPKDECRYPT\n${cut}PKSIGN\nBYE\n`);
+    const said = await talk(socket, `SETKEY ${keygrip}\nPKDECRYPT\n${cut}PKSIGN\nBYE\n`);
     expect(said).toMatch(/INQUIRE CIPHERTEXT\nERR 67109140 IPC syntax error [^\n]*\n$/);
     expect(record()).toMatchObject([{ command: 'PKDECRYPT', outcome: 'refused' }]);
   });

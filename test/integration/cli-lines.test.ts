@@ -104,7 +104,7 @@ describe('a line of an inquiry that is too long', () => {
 
   it('ends the session: gpg-agent would take the rest of it for a command', async () => {
     const person = await Person.create();
-    const keygrip = keygripOf(await person.home.gpgOk(['-K', '--with-keygrip', '--with-colons']));
+    const keygrip = await person.home.addEncryptionKey(person.fingerprint);
     const { path } = await bridged(person);
     const agent = await person.home.socket('agent-extra-socket');
     for (const size of CASES) {

@@ -81,8 +81,8 @@ export class GnupgHome {
     await this.gpgOk(['--import'], { input: certificate.replace(/^:-----/m, '-----') });
   }
 
-  /** Adds an encryption subkey, since --quick-gen-key with a named algorithm makes a signing key alone. */
-  async addEncryptionKey(fingerprint: string, algo = 'cv25519', passphrase = ''): Promise<void> {
+  /** Adds an encryption subkey, since --quick-gen-key with a named algorithm makes a signing key alone; returns its keygrip. */
+  async addEncryptionKey(fingerprint: string, algo = 'cv25519', passphrase = ''): Promise<string> {
     await this.gpgOk([
       '--pinentry-mode',
       'loopback',
@@ -94,6 +94,8 @@ export class GnupgHome {
       'encr',
       'never',
     ]);
+    const listing = await this.gpgOk(['--with-colons', '--with-keygrip', '--list-keys', fingerprint]);
+    return [...listing.matchAll(/^grp:+([0-9A-F]{40}):/gm)].at(-1)![1]!;
   }
 
   /** Where gpgconf says a socket is: `agent-socket`, `agent-extra-socket`, `agent-ssh-socket`. */
