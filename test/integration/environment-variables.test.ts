@@ -25,7 +25,6 @@ const COMPUTED_ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'cli/src/daemon/environment.ts': ['CERTIFICATES', 'KEPT_CERTIFICATES'],
   'cli/src/manager/confirmable.ts': ['name'],
   'cli/src/bridge/heartbeat-times.ts': ['VARIABLE'],
-  'cli/src/bridge/server-pipes.ts': ['VARIABLE'],
   // Names of Windows have no case; the callers give names that are in the list.
   'core/src/gnupg/programs.ts': ['name', 'key'],
   // A socket file of libassuan may name any variable.

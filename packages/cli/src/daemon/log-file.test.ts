@@ -70,6 +70,27 @@ describe('LogFile', () => {
     ]);
   });
 
+  it('keeps uses of keys among any number of refused commands', async () => {
+    const path = join(await tempDir(), 'log');
+    const log = new LogFile(path, () => 0);
+    const line = (command: string) => ({
+      time: 'now',
+      session: 1,
+      command,
+      outcome: 'refused',
+      durationMs: 1,
+    });
+    for (let times = 0; times < 5_000; times++) log.appendLimited(line('JUNK'));
+    log.appendLimited(line('PKSIGN'));
+    log.appendLimited(line('sign'));
+    const commands = (await readFile(path, 'utf8'))
+      .trim()
+      .split('\n')
+      .map((text) => JSON.parse(text).command);
+    expect(commands.filter((command) => command !== 'JUNK')).toEqual(['PKSIGN', 'sign']);
+    expect(commands).toHaveLength(1_002);
+  });
+
   it('does not mind a disk that takes nothing', async () => {
     const log = new LogFile(join(await tempDir(), 'none', 'log'));
     expect(() => log.say('lost', 'info')).not.toThrow();

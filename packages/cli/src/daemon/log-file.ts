@@ -1,4 +1,5 @@
 import { closeSync, lstatSync, renameSync, writeFileSync } from 'node:fs';
+import { isKeyUse } from '@gpg-bridge/core/assuan/private-key-commands';
 import { toBridgeError } from '@gpg-bridge/core/errors';
 import { openPlainFile } from '@gpg-bridge/core/fs/plain-file';
 import type { LogLevel } from '@gpg-bridge/core/log';
@@ -34,6 +35,29 @@ export function olderPart(path: string): string {
 const MESSAGES_AT_ONCE = 1_000;
 const MESSAGES_PER_SECOND = 10;
 
+/** How many lines of one kind may be written now, and how many were left out. */
+class LineBudget {
+  leftOut = 0;
+  #allowed = MESSAGES_AT_ONCE;
+  #allowedAt: number;
+
+  constructor(now: number) {
+    this.#allowedAt = now;
+  }
+
+  takes(now: number): boolean {
+    const seconds = Math.max(0, now - this.#allowedAt) / 1_000;
+    this.#allowed = Math.min(MESSAGES_AT_ONCE, this.#allowed + seconds * MESSAGES_PER_SECOND);
+    this.#allowedAt = now;
+    if (this.#allowed < 1) {
+      this.leftOut++;
+      return false;
+    }
+    this.#allowed--;
+    return true;
+  }
+}
+
 /** Appends to a file that is opened for it: somebody may have moved it away meanwhile. */
 function appendTo(path: string, text: string): void {
   const file = openPlainFile(path, 'append');
@@ -51,9 +75,7 @@ function appendTo(path: string, text: string): void {
 export class LogFile {
   #size: number;
   readonly #now: () => number;
-  #allowed = MESSAGES_AT_ONCE;
-  #allowedAt: number;
-  #leftOut = 0;
+  readonly #budgets: Record<'keyUses' | 'others', LineBudget>;
   #problem: string | undefined;
 
   constructor(
@@ -63,7 +85,7 @@ export class LogFile {
     private readonly target?: () => string,
   ) {
     this.#now = now;
-    this.#allowedAt = now();
+    this.#budgets = { keyUses: new LineBudget(now()), others: new LineBudget(now()) };
     this.#size = lstatSync(path, { throwIfNoEntry: false })?.size ?? 0;
   }
 
@@ -106,22 +128,19 @@ export class LogFile {
     this.appendLimited({ time: new Date(this.#now()).toISOString(), level, message: text });
   }
 
-  /** Appends a line that a target can cause, unless there have been far too many of these. */
+  /** Appends a line that a target can cause, unless there have been far too many; others can't crowd out uses of keys. */
   appendLimited(line: LogLine): void {
-    const now = this.#now();
-    const seconds = Math.max(0, now - this.#allowedAt) / 1_000;
-    this.#allowed = Math.min(MESSAGES_AT_ONCE, this.#allowed + seconds * MESSAGES_PER_SECOND);
-    this.#allowedAt = now;
-    if (this.#allowed < 1) {
-      this.#leftOut++;
-      return;
-    }
-    this.#allowed--;
-    if (this.#leftOut > 0) {
-      const message = `${this.#leftOut} lines were left out: too many came`;
+    const budget = this.#budgets['command' in line && usesKey(line.command) ? 'keyUses' : 'others'];
+    if (!budget.takes(this.#now())) return;
+    if (budget.leftOut > 0) {
+      const message = `${budget.leftOut} lines were left out: too many came`;
       this.append({ time: line.time, level: 'warn', message });
-      this.#leftOut = 0;
+      budget.leftOut = 0;
     }
     this.append(line);
   }
+}
+
+function usesKey(command: string): boolean {
+  return isKeyUse(command) || command === 'sign';
 }
