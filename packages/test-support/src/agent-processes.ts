@@ -26,5 +26,11 @@ export async function crashAgent(home: GnupgHome): Promise<void> {
   const pid = Number(/^D (\d+)$/m.exec(answer)?.[1]);
   if (!(await agentsOf(home)).includes(pid)) throw new Error(`${pid} is not this home's agent`);
   process.kill(pid, 'SIGKILL');
-  while ((await agentsOf(home)).includes(pid)) await new Promise((resolve) => setImmediate(resolve));
+  while (!(await hasEnded(pid))) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Whether a process has closed its files: it loses its command line before. */
+async function hasEnded(pid: number): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/status`, 'latin1').catch(() => undefined);
+  return status === undefined || /^State:\s+[ZX]/m.test(status);
 }
