@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import type { BridgeError } from '@gpg-bridge/core/errors';
+import type { KeyUsages } from '@gpg-bridge/core/host/key-usages';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
@@ -50,7 +51,8 @@ export class Attachment {
   #starting: Promise<unknown> | undefined;
   #agents: HostAgents = {};
   #agentWarnings: readonly string[] = [];
-  #leftOut: readonly string[] = [];
+  readonly #leftOut: { ssh: readonly string[]; gpg: string | undefined } = { ssh: [], gpg: undefined };
+  #usages: KeyUsages | undefined;
   #missing: readonly string[] = [];
   #keys: KnownKeys = { offers: { gpg: null, ssh: null }, owners: new Map() };
   /** Totals of earlier bridges of this daemon, from before it attached again. */
@@ -72,12 +74,13 @@ export class Attachment {
 
   /** Keys that the grant seems to allow and that are left out, with the reason. */
   get leftOut(): readonly string[] {
-    return this.#leftOut;
+    const { ssh, gpg } = this.#leftOut;
+    return [...ssh, ...(gpg === undefined ? [] : [gpg])];
   }
 
   /** What a person should know of the host's agents. */
   get agentWarnings(): readonly string[] {
-    return this.#agentWarnings;
+    return [...this.#agentWarnings, ...this.leftOut];
   }
 
   /** Agents of the host that were wanted and not found. */
@@ -179,11 +182,33 @@ export class Attachment {
    */
   async narrow(narrower: Narrowing, apply: () => void): Promise<void> {
     await this.untilStarted(); // what is being attached would be given the options of before
-    const { confirmUses, narrowedKeys, notifyOfUses } = await import('./late-modules.ts');
-    const keys = await narrowedKeys(narrower, this.#agents.ssh);
+    const { confirmUses, narrowedKeys, notifyOfUses, sshOffersOf } = await import('./late-modules.ts');
+    const keys = await narrowedKeys(narrower, this.#agents);
     apply();
     this.#askPerson({ confirmUses, notifyOfUses });
+    keys.look?.apply();
     this.#options.keyUses.narrow(keys);
+    if (keys.look) {
+      const { offers, owners } = this.#keys;
+      const { sshKeys: _before, ...others } = offers;
+      this.#keys = { offers: { ...others, ...sshOffersOf(keys.look) }, owners };
+      this.#leftOut.ssh = keys.look.leftOut;
+    }
+    await this.#findLeftOutGpgKeys();
+  }
+
+  /** Only a narrowed grant leaves keys out, and only then the lookup is worth waiting for. */
+  async #findLeftOutGpgKeys(): Promise<void> {
+    const { isEverything, leftOutKeys } = await import('./late-modules.ts');
+    const { grant } = this.#options.keyUses.use;
+    const hasGpg = this.#agents.gpg && this.#options.options().gpg !== false;
+    this.#leftOut.gpg = undefined;
+    if (!hasGpg || !grant || !this.#usages) return;
+    if (isEverything(grant)) this.#usages.prepare();
+    else {
+      const owners = [...this.#keys.owners].map(([key, { name }]) => [key, name] as const);
+      this.#leftOut.gpg = leftOutKeys(owners, await this.#usages.refresh(), grant);
+    }
   }
 
   #askPerson({ confirmUses, notifyOfUses }: Pick<LateModules, 'confirmUses' | 'notifyOfUses'>): void {
@@ -204,33 +229,23 @@ export class Attachment {
       signal,
       (late) => late.kill(),
     );
-    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, notifyOfUses, ...usage } = await import(
+    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, KeyUsages, notifyOfUses } = await import(
       './late-modules.ts'
     );
-    const { isEverything, KeyUsages, leftOutKeys } = usage;
     const { use } = keyUses;
     const usages = new KeyUsages({ log });
     use.usages = usages;
+    this.#usages = usages;
     this.#askPerson({ confirmUses, notifyOfUses });
     // Looked for at every attachment: one that was missing may be there by now.
     const agents = findHostAgents(options, log, succession?.keeps, usages).then(async (found) => {
       this.#agentWarnings = found.warnings;
-      this.#leftOut = found.leftOut;
+      this.#leftOut.ssh = found.leftOut;
       this.#missing = found.missing;
       this.#keys = found.keys;
       this.#agents = found.agents;
-      const grant = keyUses.grant(found.gpgKeygrips, found.sshFingerprints);
-      if (!found.agents.gpg) return found.agents;
-      // Only a narrowed grant leaves keys out, and only then the lookup is worth waiting for.
-      if (isEverything(grant)) usages.prepare();
-      else {
-        const owners = [...found.keys.owners].map(([key, { name }]) => [key, name] as const);
-        const leftOut = leftOutKeys(owners, await usages.refresh(), grant);
-        if (leftOut) {
-          this.#agentWarnings = [...found.warnings, leftOut];
-          this.#leftOut = [...found.leftOut, leftOut];
-        }
-      }
+      keyUses.grant(found.gpgKeygrips, found.sshFingerprints);
+      await this.#findLeftOutGpgKeys();
       return found.agents;
     });
     return Bridge.start({
