@@ -115,6 +115,9 @@ describe('--gpg-key', () => {
       const said = await up(...options, '--gpg-key', ada.fingerprint);
       expect(said).toMatch(/^ {2}keys 1 GPG key, 1 SSH key$/m);
       expect(said).toContain('--gpg-key leaves out 1 SSH key');
+      expect(said).toContain(`and use the SSH key ${sha256(ada.blob)}`);
+      const [status] = await person.json<{ grant: { sshKeys: string[] } }[]>('status');
+      expect(status!.grant.sshKeys).toEqual([sha256(ada.blob)]);
       expect(await listed()).toEqual([base64(ada)]);
       expect(await askAll(socket, [login(bob), login(ada)])).toEqual([FAILURE, SIGNATURE]);
       await up('--gpg-key', 'all');
@@ -186,6 +189,7 @@ describe('a bridge that runs is narrowed to --no-gpg: RSA keys that sign are lef
     expect(await askAll(socket, [login(rsa), login(ada)])).toEqual([FAILURE, SIGNATURE]);
     const status = await person.ok('status', `local:${target.dir}`);
     expect(status).toContain("can't log in here: it also makes OpenPGP signatures");
+    expect(status).not.toContain('every SSH key');
     expect(await up('--no-gpg')).toContain("can't log in here: it also makes OpenPGP signatures");
   });
 
