@@ -1,5 +1,6 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
+import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { listGpgKeys, resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
@@ -18,6 +19,8 @@ export interface HostAgents {
   ssh?: HostSshAgent;
   /** Which SSH keys are offered; absent: all of them. */
   sshOffers?: SshOffers;
+  /** How GnuPG finds the home directory of that gpg-agent; absent: as everywhere else. */
+  gnupg?: GnupgOptions | undefined;
 }
 
 /** How many private keys a bridge offers; null where there are none to count. */
@@ -57,8 +60,9 @@ export interface FoundAgents {
 export async function afterKeyringChange(
   { offers, owners }: KnownKeys,
   options: BridgeOptions,
+  gnupg?: GnupgOptions,
 ): Promise<KnownKeys> {
-  const keys = await listGpgKeys();
+  const keys = await listGpgKeys(gnupg);
   return {
     offers: {
       ...offers,
@@ -102,8 +106,9 @@ export async function findHostAgents(
   log: LogCallback,
   kept: readonly SocketType[] = [],
   usages?: SshUsages,
+  gnupg?: GnupgOptions,
 ): Promise<FoundAgents> {
-  const agents: HostAgents = {};
+  const agents: HostAgents = { gnupg };
   const warnings: string[] = [];
   const leftOut: string[] = [];
   const missing: SocketType[] = [];
@@ -119,11 +124,13 @@ export async function findHostAgents(
     }),
   ]);
   const gpgKeysChosen =
-    agents.gpg && options.gpgKeys?.length ? resolveGpgKeys(options.gpgKeys) : Promise.resolve(undefined);
+    agents.gpg && options.gpgKeys?.length
+      ? resolveGpgKeys(options.gpgKeys, gnupg)
+      : Promise.resolve(undefined);
   const [look, gpgKeys, gpgFound] = await Promise.all([
     agents.ssh && lookAt(agents.ssh),
     gpgKeysChosen,
-    agents.gpg && listGpgKeys().catch(() => undefined),
+    agents.gpg && listGpgKeys(gnupg).catch(() => undefined),
   ]);
   const bound = look?.bound ?? 0;
   if (bound > 0) {

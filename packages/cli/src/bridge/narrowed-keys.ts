@@ -18,9 +18,9 @@ export interface NarrowedKeys {
 /** Looks up the keys that are left; throws for one that is named and not there. */
 export async function narrowedKeys(
   { gpg: hasGpg, gpgKeys, sshKeys }: Narrowing,
-  { ssh: agent, sshOffers }: HostAgents,
+  { ssh: agent, sshOffers, gnupg }: HostAgents,
 ): Promise<NarrowedKeys> {
-  const gpg = gpgKeys && (await resolveGpgKeys(gpgKeys)).keygrips;
+  const gpg = gpgKeys && (await resolveGpgKeys(gpgKeys, gnupg)).keygrips;
   const ofGpg = gpg ? { gpg } : {};
   if (!agent || !sshOffers) return ofGpg; // no SSH key is used anyway
   const names = sshKeys && (await resolveSshKeys(agent, sshKeys));

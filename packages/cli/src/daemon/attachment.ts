@@ -8,7 +8,7 @@ import type { Bridge } from '../bridge/bridge.ts';
 import { heartbeatTimes } from '../bridge/heartbeat-times.ts';
 import type { HostAgents, KnownKeys } from '../bridge/host-agents.ts';
 import type { Journal } from '../bridge/journal.ts';
-import { type BridgeOptions, isGpgImplied, isSshImplied } from '../bridge-options.ts';
+import { type BridgeOptions, givenGpgSocket, isGpgImplied, isSshImplied } from '../bridge-options.ts';
 import type { Narrowing } from '../grants/restrictions.ts';
 import { inHome } from '../targets/home.ts';
 import type { Target } from '../targets/target.ts';
@@ -39,6 +39,9 @@ export interface AttachmentOptions {
   signal: AbortSignal;
 }
 
+const FOREIGN =
+  "the host can't tell the home directory of the gpg-agent at --gpg-socket, so of its keys only those that your own gpg knows can be used";
+
 type LateModules = typeof import('./late-modules.ts');
 
 /** What a bridge takes over from the one in whose place it comes. */
@@ -53,6 +56,8 @@ export class Attachment {
   #agentWarnings: readonly string[] = [];
   readonly #leftOut: { ssh: readonly string[]; gpg: string | undefined } = { ssh: [], gpg: undefined };
   #usages: KeyUsages | undefined;
+  /** Whether the gpg-agent of --gpg-socket has a home directory that can't be told. */
+  #isForeign = false;
   #missing: readonly string[] = [];
   #keys: KnownKeys = { offers: { gpg: null, ssh: null }, owners: new Map() };
   /** Totals of earlier bridges of this daemon, from before it attached again. */
@@ -207,7 +212,8 @@ export class Attachment {
     if (isEverything(grant)) this.#usages.prepare();
     else {
       const owners = [...this.#keys.owners].map(([key, { name }]) => [key, name] as const);
-      this.#leftOut.gpg = leftOutKeys(owners, await this.#usages.refresh(), grant);
+      const leftOut = leftOutKeys(owners, await this.#usages.refresh(), grant);
+      this.#leftOut.gpg = this.#isForeign ? [FOREIGN, leftOut].filter(Boolean).join('; ') : leftOut;
     }
   }
 
@@ -229,16 +235,20 @@ export class Attachment {
       signal,
       (late) => late.kill(),
     );
-    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, KeyUsages, notifyOfUses } = await import(
-      './late-modules.ts'
-    );
+    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, homeOfAgent, KeyUsages, notifyOfUses } =
+      await import('./late-modules.ts');
     const { use } = keyUses;
-    const usages = new KeyUsages({ log });
-    use.usages = usages;
-    this.#usages = usages;
     this.#askPerson({ confirmUses, notifyOfUses });
     // Looked for at every attachment: one that was missing may be there by now.
-    const agents = findHostAgents(options, log, succession?.keeps, usages).then(async (found) => {
+    const findAgents = async () => {
+      const ownUsages = new KeyUsages({ log });
+      const socket = givenGpgSocket(options);
+      const gnupg = socket === undefined ? undefined : await homeOfAgent(socket);
+      this.#isForeign = socket !== undefined && !gnupg;
+      const usages = gnupg?.env ? new KeyUsages({ log, ...gnupg }) : ownUsages;
+      use.usages = usages;
+      this.#usages = usages;
+      const found = await findHostAgents(options, log, succession?.keeps, ownUsages, gnupg);
       this.#agentWarnings = found.warnings;
       this.#leftOut.ssh = found.leftOut;
       this.#missing = found.missing;
@@ -247,11 +257,11 @@ export class Attachment {
       keyUses.grant(found.gpgKeygrips, found.sshFingerprints);
       await this.#findLeftOutGpgKeys();
       return found.agents;
-    });
+    };
     return Bridge.start({
       target,
       launched,
-      agents,
+      agents: findAgents(),
       ...(options.gpg === false ? {} : { keys: options.keys ?? 'pairs' }),
       runtime: chosenRuntime(options),
       takeover: options.takeover,
@@ -263,8 +273,10 @@ export class Attachment {
       use,
       heartbeat: heartbeatTimes(process.env),
       onKeysChange: async () => {
-        this.#keys = await afterKeyringChange(this.#keys, this.#options.options()).catch(() => this.#keys);
-        await usages.refresh();
+        this.#keys = await afterKeyringChange(this.#keys, this.#options.options(), this.#agents.gnupg).catch(
+          () => this.#keys,
+        );
+        await this.#usages?.refresh();
       },
       journal,
       log,

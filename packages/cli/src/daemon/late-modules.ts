@@ -1,4 +1,5 @@
 /** Modules that a daemon loads while the launcher starts in its target, and not before. */
+export { homeOfAgent } from '@gpg-bridge/core/host/home-of-agent';
 export { isEverything } from '@gpg-bridge/core/host/key-usage';
 export { KeyUsages } from '@gpg-bridge/core/host/key-usages';
 export { leftOutKeys } from '@gpg-bridge/core/host/left-out-keys';
