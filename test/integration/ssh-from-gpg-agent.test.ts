@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
@@ -15,6 +16,7 @@ import {
   sshsigData,
   userAuthData,
 } from '@gpg-bridge/test-support/ssh-requests';
+import { talk } from '@gpg-bridge/test-support/talk';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { askDaemon } from '../../packages/cli/src/daemon/control.ts';
@@ -191,6 +193,44 @@ describe('a bridge that runs is narrowed to --no-gpg: RSA keys that sign are lef
     expect(status).toContain("can't log in here: it also makes OpenPGP signatures");
     expect(status).not.toContain('every SSH key');
     expect(await up('--no-gpg')).toContain("can't log in here: it also makes OpenPGP signatures");
+  });
+
+  it('and one choice of keys does not lift the one before', async () => {
+    const { person, up, socket, ada, bob } = await personWithKeys();
+    await up('--ssh-from-gpg');
+    const control = await person.file('.sock');
+    await askDaemon(control, 'narrow', 5_000, { sshKeys: [sha256(ada.blob)] });
+    expect(await askAll(socket, [login(ada), login(bob)])).toEqual([SIGNATURE, FAILURE]);
+    await askDaemon(control, 'narrow', 5_000, { gpgKeys: [bob.fingerprint] });
+    expect(await askAll(socket, [login(ada), login(bob)])).toEqual([FAILURE, FAILURE]);
+  });
+
+  it('at once, also while the ssh-agent is stuck', async () => {
+    const { person, up, target, ada } = await personWithKeys();
+    const dir = await tempDir();
+    const path = join(dir, 'agent');
+    let isStuck = false;
+    // Answers a list of no keys, and FAILURE to anything else, until it is stuck.
+    const server = createServer((client) => {
+      client
+        .on('error', () => {})
+        .on('data', (bytes) => {
+          if (isStuck) return;
+          client.write(
+            Buffer.from(bytes.includes('session-bind') ? '0000000105' : '000000050c00000000', 'hex'),
+          );
+        });
+    });
+    server.listen(path);
+    onTestFinished(() => void server.close());
+    person.env.SSH_AUTH_SOCK = path;
+    await up();
+    isStuck = true;
+    const started = performance.now();
+    await askDaemon(await person.file('.sock'), 'narrow', 20_000, { gpg: false });
+    expect(performance.now() - started).toBeLessThan(4_000);
+    const grip = `SIGKEY ${ada.keygrip}\nSETHASH 8 ${'00'.repeat(32)}\nPKSIGN\nBYE\n`;
+    expect(await talk(join(target.dir, 'S.gpg-agent'), grip)).not.toContain('sig-val');
   });
 
   it('also where the rest of the change fails', async () => {

@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { BridgeError } from '@gpg-bridge/core/errors';
 import type { KeyUsages } from '@gpg-bridge/core/host/key-usages';
 import type { LogCallback } from '@gpg-bridge/core/log';
@@ -8,6 +9,8 @@ import type { Bridge } from '../bridge/bridge.ts';
 import { heartbeatTimes } from '../bridge/heartbeat-times.ts';
 import type { HostAgents, KnownKeys } from '../bridge/host-agents.ts';
 import type { Journal } from '../bridge/journal.ts';
+import type { NarrowedKeys } from '../bridge/narrowed-keys.ts';
+import type { SshLook, SshOffers } from '../bridge/ssh-offers.ts';
 import { type BridgeOptions, givenGpgSocket, isGpgImplied, isSshImplied } from '../bridge-options.ts';
 import type { Narrowing } from '../grants/restrictions.ts';
 import { inHome } from '../targets/home.ts';
@@ -39,6 +42,9 @@ export interface AttachmentOptions {
   signal: AbortSignal;
 }
 
+/** How long an ssh-agent may take to list its keys before a narrower grant holds; most take some milliseconds. */
+const LOOK_MS = 1_000;
+
 const FOREIGN =
   "the host can't tell the home directory of the gpg-agent at --gpg-socket, so of its keys only those that your own gpg knows can be used";
 
@@ -52,6 +58,7 @@ export class Attachment {
   readonly #options: AttachmentOptions;
   #bridge: Bridge | undefined;
   #starting: Promise<unknown> | undefined;
+  #narrowing: Promise<void> = Promise.resolve();
   #agents: HostAgents = {};
   #agentWarnings: readonly string[] = [];
   readonly #leftOut: { ssh: readonly string[]; gpg: string | undefined } = { ssh: [], gpg: undefined };
@@ -185,26 +192,56 @@ export class Attachment {
    * Has the bridge that serves the target keep to narrower options, of which `apply` takes note, before any other key is
    * used. Throws for a key that is not there, and then nothing has changed.
    */
-  async narrow(narrower: Narrowing, apply: () => void): Promise<void> {
-    await this.untilStarted(); // what is being attached would be given the options of before
-    const { confirmUses, narrowedKeys, notifyOfUses, sshOffersOf } = await import('./late-modules.ts');
-    const keys = await narrowedKeys(narrower, this.#agents);
-    apply();
-    this.#askPerson({ confirmUses, notifyOfUses });
-    keys.look?.apply();
-    this.#options.keyUses.narrow(keys);
-    if (keys.look) {
-      const { offers, owners } = this.#keys;
-      const { sshKeys: _before, ...others } = offers;
-      this.#keys = { offers: { ...others, ...sshOffersOf(keys.look) }, owners };
-      this.#leftOut.ssh = keys.look.leftOut;
+  narrow(narrower: Narrowing, apply: () => void): Promise<void> {
+    // One after the other: each adds to the limits that it has seen.
+    const narrowed = this.#narrowing.then(() => this.#narrowNow(narrower, apply));
+    this.#narrowing = narrowed.catch(() => {});
+    return narrowed;
+  }
+
+  async #narrowNow(narrower: Narrowing, apply: () => void): Promise<void> {
+    const late = await import('./late-modules.ts');
+    for (;;) {
+      await this.untilStarted(); // what is being attached would be given the options of before
+      const starting = this.#starting;
+      const { gpg, ssh } = await late.narrowedKeys(narrower, this.#agents);
+      const { sshOffers } = this.#agents;
+      const looking = ssh && sshOffers?.look(ssh);
+      const look = looking && (await Promise.race([looking, delay(LOOK_MS, undefined, { ref: false })]));
+      if (this.#starting !== starting) continue;
+      apply();
+      this.#askPerson(late);
+      const ofGpg = gpg ? { gpg } : {};
+      if (look) this.#applyLook(look, ofGpg, late);
+      else if (ssh && sshOffers) {
+        // An ssh-agent that is busy with a person must not hold a narrower grant off: meanwhile it signs nothing.
+        sshOffers.limit(ssh);
+        this.#options.keyUses.narrow({ ...ofGpg, ssh: new Set() });
+        void this.#lookLater(sshOffers, late);
+      } else this.#options.keyUses.narrow(ofGpg);
+      await this.#findLeftOutGpgKeys(late);
+      return;
     }
-    await this.#findLeftOutGpgKeys();
+  }
+
+  async #lookLater(sshOffers: SshOffers, late: LateModules): Promise<void> {
+    const look = await sshOffers.look();
+    if (look.isCurrent() && this.#agents.sshOffers === sshOffers) this.#applyLook(look, {}, late);
+  }
+
+  /** Has sessions use no other SSH keys than those that the ssh-agent offers now. */
+  #applyLook(look: SshLook, ofGpg: Pick<NarrowedKeys, 'gpg'>, late: LateModules): void {
+    look.apply();
+    const isChoice = look.isNarrowed || (this.#options.options().sshKeys ?? []).length > 0;
+    const ssh = isChoice ? { ssh: late.fingerprintsOf(look.offered) } : {};
+    this.#options.keyUses.narrow({ ...ofGpg, ...ssh });
+    const { sshKeys: _before, ...others } = this.#keys.offers;
+    this.#keys = { ...this.#keys, offers: { ...others, ...late.sshOffersOf(look) } };
+    this.#leftOut.ssh = look.leftOut;
   }
 
   /** Only a narrowed grant leaves keys out, and only then the lookup is worth waiting for. */
-  async #findLeftOutGpgKeys(): Promise<void> {
-    const { isEverything, leftOutKeys } = await import('./late-modules.ts');
+  async #findLeftOutGpgKeys({ isEverything, leftOutKeys }: LateModules): Promise<void> {
     const { grant } = this.#options.keyUses.use;
     const hasGpg = this.#agents.gpg && this.#options.options().gpg !== false;
     this.#leftOut.gpg = undefined;
@@ -235,10 +272,10 @@ export class Attachment {
       signal,
       (late) => late.kill(),
     );
-    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, homeOfAgent, KeyUsages, notifyOfUses } =
-      await import('./late-modules.ts');
+    const late = await import('./late-modules.ts');
+    const { afterKeyringChange, Bridge, findHostAgents, homeOfAgent, KeyUsages } = late;
     const { use } = keyUses;
-    this.#askPerson({ confirmUses, notifyOfUses });
+    this.#askPerson(late);
     // Looked for at every attachment: one that was missing may be there by now.
     const findAgents = async () => {
       const ownUsages = new KeyUsages({ log });
@@ -255,7 +292,7 @@ export class Attachment {
       this.#keys = found.keys;
       this.#agents = found.agents;
       keyUses.grant(found.gpgKeygrips, found.sshFingerprints);
-      await this.#findLeftOutGpgKeys();
+      await this.#findLeftOutGpgKeys(late);
       return found.agents;
     };
     return Bridge.start({

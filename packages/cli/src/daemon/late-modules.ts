@@ -4,6 +4,6 @@ export { isEverything } from '@gpg-bridge/core/host/key-usage';
 export { KeyUsages } from '@gpg-bridge/core/host/key-usages';
 export { leftOutKeys } from '@gpg-bridge/core/host/left-out-keys';
 export { Bridge } from '../bridge/bridge.ts';
-export { afterKeyringChange, findHostAgents, sshOffersOf } from '../bridge/host-agents.ts';
+export { afterKeyringChange, findHostAgents, fingerprintsOf, sshOffersOf } from '../bridge/host-agents.ts';
 export { narrowedKeys } from '../bridge/narrowed-keys.ts';
 export { confirmUses, notifyOfUses } from '../bridge/person-at-host.ts';

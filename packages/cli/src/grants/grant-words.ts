@@ -1,4 +1,3 @@
-import type { KeyOffers } from '../bridge/host-agents.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
 
 /** What a target may do with the host's keys, for scripts. */
@@ -25,7 +24,7 @@ export interface Granted {
   /** Those of a bridge that is attached: an agent without one can't be used. */
   sockets: readonly { type: string }[];
   /** The only SSH keys that it offers, where something else than --ssh-key chose them. */
-  offers?: Pick<KeyOffers, 'sshKeys'>;
+  offers?: { sshKeys?: readonly { fingerprint: string; name?: string }[] };
 }
 
 /** A public key in base64, which is what a .pub file stands for. */
