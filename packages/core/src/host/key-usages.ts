@@ -72,8 +72,15 @@ export class KeyUsages {
     return false;
   }
 
-  /** Whether the last lookup has that key, and as one that does not sign. One that no certificate names may sign. */
+  /**
+   * Whether the last lookup has that key, and as one that does not sign. One that no certificate names may sign, and any
+   * may where something has changed since: it is being looked up then.
+   */
   onlyLogsIn(sshFingerprint: string): boolean {
+    if (this.#isStale) {
+      void this.upToDate();
+      return false;
+    }
     const found = [...(this.#found?.usages.values() ?? [])].filter(({ ssh }) => ssh === sshFingerprint);
     return found.length > 0 && found.every(({ known, words }) => known && !words.has('sign'));
   }
@@ -86,8 +93,12 @@ export class KeyUsages {
   /** Looks everything up if that was not done, or if something has changed since. */
   async upToDate(): Promise<void> {
     const found = this.#found;
-    const isStale = !found || found.stamp !== stampIn(found.home);
-    if (isStale || (found.problem !== undefined && !this.#isRecent(found))) await this.refresh();
+    const mayHelp = found?.problem !== undefined && !this.#isRecent(found);
+    if (this.#isStale || mayHelp) await this.refresh();
+  }
+
+  get #isStale(): boolean {
+    return !this.#found || this.#found.stamp !== stampIn(this.#found.home);
   }
 
   /** Looks everything up, unless that was done or is being done: so that the first use does not wait for it. */
