@@ -231,6 +231,13 @@ describe('a bridge that runs is narrowed to --no-gpg: RSA keys that sign are lef
     expect(performance.now() - started).toBeLessThan(4_000);
     const grip = `SIGKEY ${ada.keygrip}\nSETHASH 8 ${'00'.repeat(32)}\nPKSIGN\nBYE\n`;
     expect(await talk(join(target.dir, 'S.gpg-agent'), grip)).not.toContain('sig-val');
+    // Its status is 1 while an agent is stuck.
+    const status = async () => (await person.run(['status', `local:${target.dir}`])).stdout.toString();
+    expect(await status()).toContain('no SSH key can be used until the ssh-agent lists its keys');
+    isStuck = false;
+    await expect
+      .poll(status, { timeout: 30_000, interval: 500 })
+      .not.toContain('no SSH key can be used until');
   });
 
   it('also where the rest of the change fails', async () => {

@@ -45,6 +45,9 @@ export interface AttachmentOptions {
 /** How long an ssh-agent may take to list its keys before a narrower grant holds; most take some milliseconds. */
 const LOOK_MS = 1_000;
 
+const LOOK_AGAIN_MS = 2_000;
+const UNLISTED = 'no SSH key can be used until the ssh-agent lists its keys, which it did not do in time';
+
 const FOREIGN =
   "the host can't tell the home directory of the gpg-agent at --gpg-socket, so of its keys only those that your own gpg knows can be used";
 
@@ -212,11 +215,13 @@ export class Attachment {
       apply();
       this.#askPerson(late);
       const ofGpg = gpg ? { gpg } : {};
-      if (look) this.#applyLook(look, ofGpg, late);
+      if (look?.listed) this.#applyLook(look, ofGpg, late);
       else if (ssh && sshOffers) {
         // An ssh-agent that is busy with a person must not hold a narrower grant off: meanwhile it signs nothing.
         sshOffers.limit(ssh);
         this.#options.keyUses.narrow({ ...ofGpg, ssh: new Set() });
+        this.#keys = { ...this.#keys, offers: { ...this.#keys.offers, ssh: null, sshKeys: [] } };
+        this.#leftOut.ssh = [UNLISTED];
         void this.#lookLater(sshOffers, late);
       } else this.#options.keyUses.narrow(ofGpg);
       await this.#findLeftOutGpgKeys(late);
@@ -225,14 +230,23 @@ export class Attachment {
   }
 
   async #lookLater(sshOffers: SshOffers, late: LateModules): Promise<void> {
-    const look = await sshOffers.look();
-    if (look.isCurrent() && this.#agents.sshOffers === sshOffers) this.#applyLook(look, {}, late);
+    while (!this.#options.signal.aborted) {
+      const look = await sshOffers.look();
+      if (!look.isCurrent() || this.#agents.sshOffers !== sshOffers) return;
+      if (look.listed) {
+        this.#applyLook(look, {}, late);
+        return;
+      }
+      await delay(LOOK_AGAIN_MS, undefined, { ref: false });
+    }
   }
 
   /** Has sessions use no other SSH keys than those that the ssh-agent offers now. */
   #applyLook(look: SshLook, ofGpg: Pick<NarrowedKeys, 'gpg'>, late: LateModules): void {
     look.apply();
-    const isChoice = look.isNarrowed || (this.#options.options().sshKeys ?? []).length > 0;
+    // What comes takes the place of no keys at all.
+    const wasUnlisted = this.#leftOut.ssh.includes(UNLISTED);
+    const isChoice = wasUnlisted || look.isNarrowed || (this.#options.options().sshKeys ?? []).length > 0;
     const ssh = isChoice ? { ssh: late.fingerprintsOf(look.offered) } : {};
     this.#options.keyUses.narrow({ ...ofGpg, ...ssh });
     const { sshKeys: _before, ...others } = this.#keys.offers;
