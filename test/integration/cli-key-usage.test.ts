@@ -1,8 +1,11 @@
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
+import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { talk } from '@gpg-bridge/test-support/talk';
-import { describe, expect, it } from 'vitest';
+import { tempDir } from '@gpg-bridge/test-support/temp';
+import { describe, expect, it, onTestFinished } from 'vitest';
 
 interface Logged {
   command: string;
@@ -60,6 +63,31 @@ describe('the usage of keys', () => {
     expect(await talk(socket, decrypt)).toMatch(/\nERR 67109115 Forbidden/);
     await up('--decrypt', '--no-ssh');
     expect(await talk(socket, decrypt)).toMatch(/\nERR 67109115 Forbidden/);
+  });
+
+  it('is that of the agent which --gpg-socket names, where its home can be told', async () => {
+    const { person, name, up, socket } = await personWithMixedKeys();
+    const other = await GnupgHome.create();
+    onTestFinished(() => other.remove());
+    const fingerprint = await other.createKey('Other <other@example.org>', { usage: 'sign' });
+    const listing = await other.gpgOk(['--with-colons', '--with-keygrip', '--list-keys', fingerprint]);
+    const grip = /^grp:+([0-9A-F]{40}):/m.exec(listing)![1]!;
+    const sign = `SIGKEY ${grip}\nSETHASH 8 ${'00'.repeat(32)}\nPKSIGN\nBYE\n`;
+    await other.launchAgent();
+    await up('--no-decrypt', '--gpg-socket', await other.socket('agent-extra-socket'));
+    expect(await talk(socket, sign)).toContain('D (7:sig-val');
+    await up('--gpg-key', fingerprint);
+    expect(await talk(socket, sign)).toContain('D (7:sig-val');
+    await person.ok('down', '--forget', name);
+
+    // The agent's own socket directory tells nothing of a place that its configuration names.
+    await other.killAgent();
+    const path = join(await tempDir(), 'elsewhere');
+    await writeFile(join(other.dir, 'gpg-agent.conf'), `extra-socket ${path}\n`);
+    await other.launchAgent();
+    const { warnings } = await up('--no-decrypt', '--gpg-socket', path);
+    expect(warnings.join()).toContain("can't tell the home directory of the gpg-agent at --gpg-socket");
+    expect(await talk(socket, sign)).toMatch(/\nERR 67109115 Forbidden/);
   });
 
   it('lets separate keys sign commits and decrypt under each option', async () => {

@@ -107,24 +107,34 @@ export function withLeadingZero(rsa: Buffer): Buffer {
   ]);
 }
 
-/** Sends messages to an ssh-agent's socket and returns the types of its answers. */
-export async function askAll(socketPath: string, messages: readonly Buffer[]): Promise<number[]> {
+/** A connection to an ssh-agent's socket, which is asked one thing after the other and answers with types. */
+export async function openSshClient(socketPath: string) {
   const socket = connect(socketPath);
   await once(socket, 'connect');
   let heard = Buffer.alloc(0);
-  const types: number[] = [];
-  try {
-    for (const message of messages) {
+  return {
+    async ask(message: Buffer): Promise<number> {
       socket.write(message);
       while (heard.length < 5 || heard.length < 4 + heard.readUInt32BE(0)) {
         const [bytes] = (await once(socket, 'data')) as [Buffer];
         heard = Buffer.concat([heard, bytes]);
       }
-      types.push(heard[4]!);
+      const type = heard[4]!;
       heard = heard.subarray(4 + heard.readUInt32BE(0));
-    }
+      return type;
+    },
+    close: () => void socket.destroy(),
+  };
+}
+
+/** Sends messages to an ssh-agent's socket and returns the types of its answers. */
+export async function askAll(socketPath: string, messages: readonly Buffer[]): Promise<number[]> {
+  const client = await openSshClient(socketPath);
+  const types: number[] = [];
+  try {
+    for (const message of messages) types.push(await client.ask(message));
     return types;
   } finally {
-    socket.destroy();
+    client.close();
   }
 }

@@ -1,30 +1,34 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
+import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
 import { listGpgKeys, resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
-import type { KeyUsages } from '@gpg-bridge/core/host/key-usages';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
-import { allOf, chosenKeys, type KeyChoice } from '@gpg-bridge/core/ssh/identities';
-import { signsWithoutDigest, fingerprint as sshFingerprint } from '@gpg-bridge/core/ssh/key-blob';
-import { printable } from '@gpg-bridge/core/text/escape';
+import { chosenKeys, type Identity } from '@gpg-bridge/core/ssh/identities';
+import { fingerprint as sshFingerprint } from '@gpg-bridge/core/ssh/key-blob';
 import { type BridgeOptions, givenGpgSocket, isGpgImplied, isSshImplied } from '../bridge-options.ts';
 import type { KeyOwner } from './journal.ts';
+import { hasComment, type SshLook, SshOffers, type SshUsages } from './ssh-offers.ts';
 
 /** The host's agents; one that is absent is not bridged. */
 export interface HostAgents {
   gpg?: HostGpgAgent;
   ssh?: HostSshAgent;
   /** Which SSH keys are offered; absent: all of them. */
-  sshOffers?: KeyChoice;
+  sshOffers?: SshOffers;
+  /** How GnuPG finds the home directory of that gpg-agent; absent: as everywhere else. */
+  gnupg?: GnupgOptions | undefined;
 }
 
 /** How many private keys a bridge offers; null where there are none to count. */
 export interface KeyOffers {
   gpg: number | null;
   ssh: number | null;
+  /** The only SSH keys, where something else than --ssh-key chose them; a comment that says nothing is left out. */
+  sshKeys?: { fingerprint: string; name?: string }[];
   /** Whether the host has a GPG key that can sign now: one that has neither expired nor been revoked. */
   canSign?: boolean;
 }
@@ -46,7 +50,7 @@ export interface FoundAgents {
   sshFingerprints?: ReadonlySet<string>;
   keys: KnownKeys;
   warnings: string[];
-  /** Keys that the grant seems to allow and that are left out, with the reason; among the warnings, too. */
+  /** Keys that the grant seems to allow and that are left out, with the reason. */
   leftOut: string[];
   /** Those that were wanted and not found. */
   missing: SocketType[];
@@ -56,8 +60,9 @@ export interface FoundAgents {
 export async function afterKeyringChange(
   { offers, owners }: KnownKeys,
   options: BridgeOptions,
+  gnupg?: GnupgOptions,
 ): Promise<KnownKeys> {
-  const keys = await listGpgKeys();
+  const keys = await listGpgKeys(gnupg);
   return {
     offers: {
       ...offers,
@@ -66,6 +71,23 @@ export async function afterKeyringChange(
     },
     owners: new Map([...owners, ...gpgOwners(keys)]),
   };
+}
+
+/** How many SSH keys a bridge offers, and which ones where that is not what a person named. */
+export function sshOffersOf(look: SshLook | undefined): Pick<KeyOffers, 'ssh' | 'sshKeys'> {
+  if (!look) return { ssh: null };
+  const ssh = look.listed ? look.offered.length : null;
+  if (!look.isNarrowed) return { ssh };
+  const sshKeys = look.offered.map((identity) => ({
+    fingerprint: sshFingerprint(identity.blob),
+    ...(hasComment(identity) ? { name: identity.comment.toString() } : {}),
+  }));
+  return { ssh, sshKeys };
+}
+
+/** The fingerprints of these keys. */
+export function fingerprintsOf(identities: readonly Identity[]): Set<string> {
+  return new Set(identities.map(({ blob }) => sshFingerprint(blob)));
 }
 
 /** Whose OpenPGP keys are, by the keygrips of the keys and their subkeys. */
@@ -83,9 +105,10 @@ export async function findHostAgents(
   options: BridgeOptions,
   log: LogCallback,
   kept: readonly SocketType[] = [],
-  usages?: Pick<KeyUsages, 'refresh' | 'alsoSigns'>,
+  usages?: SshUsages,
+  gnupg?: GnupgOptions,
 ): Promise<FoundAgents> {
-  const agents: HostAgents = {};
+  const agents: HostAgents = { gnupg };
   const warnings: string[] = [];
   const leftOut: string[] = [];
   const missing: SocketType[] = [];
@@ -100,50 +123,30 @@ export async function findHostAgents(
       agents.ssh = agent;
     }),
   ]);
-  const [sshFound, gpgFound] = await Promise.all([
-    agents.ssh?.offeredKeys().catch(() => undefined),
-    agents.gpg && listGpgKeys().catch(() => undefined),
+  const gpgKeysChosen =
+    agents.gpg && options.gpgKeys?.length
+      ? resolveGpgKeys(options.gpgKeys, gnupg)
+      : Promise.resolve(undefined);
+  const [look, gpgKeys, gpgFound] = await Promise.all([
+    agents.ssh && lookAt(agents.ssh),
+    gpgKeysChosen,
+    agents.gpg && listGpgKeys(gnupg).catch(() => undefined),
   ]);
-  const { bound } = sshFound ?? { bound: 0 };
+  const bound = look?.bound ?? 0;
   if (bound > 0) {
     const keys = bound === 1 ? '1 SSH key is' : `${bound} SSH keys are`;
     warnings.push(`${keys} bound to destinations (ssh-add -h) and not offered over a bridge`);
   }
-  const sshNames =
-    agents.ssh && options.sshKeys?.length ? await resolveSshKeys(agents.ssh, options.sshKeys) : undefined;
-  const gpgKeys = agents.gpg && options.gpgKeys?.length ? await resolveGpgKeys(options.gpgKeys) : undefined;
-  // The same private keys: what --gpg-key leaves out must not be used by way of SSH.
-  const sshPrints = gpgKeys && (await agents.ssh?.fingerprintsOf(gpgKeys.keygrips));
-  const isNamed = sshNames && chosenKeys(sshNames);
-  const isGranted = sshPrints && chosenKeys([...sshPrints]);
-  // A digest that is signed over SSH can be that of an OpenPGP document: without GPG such a key would still make one.
-  const onlyLogsIn: KeyChoice | undefined =
-    options.gpg === false && agents.ssh && usages
-      ? ({ blob }) => signsWithoutDigest(blob) || !usages.alsoSigns(sshFingerprint(blob))
-      : undefined;
-  if (onlyLogsIn) await usages?.refresh();
-  if (isNamed || isGranted || onlyLogsIn) agents.sshOffers = allOf(isNamed, isGranted, onlyLogsIn);
-  const sshOffered = sshFound?.offered.filter(agents.sshOffers ?? (() => true));
-  const ungranted = isGranted ? (sshFound?.offered ?? []).filter((key) => !isGranted(key)).length : 0;
-  if (ungranted > 0) {
-    const keys = ungranted === 1 ? '1 SSH key' : `${ungranted} SSH keys`;
-    leftOut.push(`--gpg-key leaves out ${keys} of gpg-agent, which is also your ssh-agent`);
-  }
-  for (const { comment } of onlyLogsIn ? (sshFound?.offered ?? []).filter((key) => !onlyLogsIn(key)) : []) {
-    const name = printable(comment, 80);
-    leftOut.push(
-      `the SSH key ${name} can't log in here: it also makes OpenPGP signatures, which --no-gpg excludes`,
-    );
-  }
+  leftOut.push(...(look?.leftOut ?? []));
   const offers = {
     gpg: gpgKeys?.count ?? gpgFound?.length ?? null,
-    ssh: sshOffered?.length ?? null,
+    ...sshOffersOf(look),
     ...(gpgFound ? { canSign: gpgFound.some(({ canSign }) => canSign) } : {}),
   };
   const gpgKeygrips = gpgKeys?.keygrips;
   const sshFingerprints =
-    agents.sshOffers && new Set((sshOffered ?? []).map(({ blob }) => sshFingerprint(blob)));
-  const sshOwners = (sshFound?.offered ?? []).map(({ blob, comment }): [string, KeyOwner] => [
+    look && (look.isNarrowed || options.sshKeys?.length) ? fingerprintsOf(look.offered) : undefined;
+  const sshOwners = (look?.listed ?? []).map(({ blob, comment }): [string, KeyOwner] => [
     sshFingerprint(blob),
     { name: comment.toString() },
   ]);
@@ -151,7 +154,7 @@ export async function findHostAgents(
   if (agents.gpg || agents.ssh)
     return {
       agents,
-      warnings: [...warnings, ...leftOut],
+      warnings,
       leftOut,
       missing,
       keys,
@@ -163,6 +166,19 @@ export async function findHostAgents(
     why: warnings.join('; ') || 'both agents were left out',
     fix: warnings.length > 0 ? 'Mend one of them and try again.' : 'Leave --no-gpg or --no-ssh out.',
   });
+
+  async function lookAt(agent: HostSshAgent): Promise<SshLook> {
+    const names = options.sshKeys?.length ? await resolveSshKeys(agent, options.sshKeys) : undefined;
+    const limits = {
+      isNamed: names && chosenKeys(names),
+      keygrips: (await gpgKeysChosen)?.keygrips,
+      withoutGpg: options.gpg === false,
+    };
+    agents.sshOffers = new SshOffers(agent, limits, usages);
+    const found = await agents.sshOffers.look();
+    found.apply();
+    return found;
+  }
 
   function isKept(type: SocketType): true | undefined {
     return kept.includes(type) || undefined;

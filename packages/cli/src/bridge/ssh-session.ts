@@ -1,4 +1,6 @@
+import type { Socket } from 'node:net';
 import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
+import type { AskSshOptions } from '@gpg-bridge/core/host/ask-ssh-agent';
 import { awaitKeyUse } from '@gpg-bridge/core/host/await-key-use';
 import type { BindAnswers } from '@gpg-bridge/core/host/bind-answers';
 import type { ConnectionLimit } from '@gpg-bridge/core/host/connection-limit';
@@ -18,6 +20,7 @@ import {
 } from '@gpg-bridge/core/ssh/filter';
 import { allOf, chosenKeys, type KeyChoice } from '@gpg-bridge/core/ssh/identities';
 import type { Journal } from './journal.ts';
+import type { SshOffers } from './ssh-offers.ts';
 
 const SOONEST_CANCEL_MS = 250;
 
@@ -27,8 +30,8 @@ export interface SshService {
   connections: ConnectionLimit;
   /** What the target answers ahead; absent: nothing. */
   binds?: BindAnswers | undefined;
-  /** Which keys are offered; all if not given. */
-  offers: KeyChoice | undefined;
+  /** Which of its keys are offered; all if not given. */
+  offers: SshOffers | undefined;
   use: TargetUse;
   journal: Journal;
   log: LogCallback;
@@ -57,7 +60,8 @@ async function connect(
 ): Promise<void> {
   const { agent, journal, log } = service;
   try {
-    const socket = await agent.open({ timeoutMs: Number.POSITIVE_INFINITY, signal });
+    const patience = { timeoutMs: Number.POSITIVE_INFINITY, signal };
+    const { socket, isOffered } = await openOffered(service, patience);
     service.binds?.learn(agent.bindAnswer);
     if (!stream.open) {
       socket.destroy();
@@ -70,7 +74,7 @@ async function connect(
       new SessionTrace(`session ${stream.id}`, 'opened by a client of ssh-agent', service.traceLog);
     let outlets: Outlets | undefined;
     const { sshKeys } = service.use;
-    const offers = sshKeys ? allOf(service.offers, chosenKeys(sshKeys)) : service.offers;
+    const offers = sshKeys ? allOf(isOffered, chosenKeys(sshKeys)) : isOffered;
     const filter = new SshAgentFilter({
       offers,
       onOperation(operation) {
@@ -129,6 +133,14 @@ async function connect(
     );
     stream.discard();
   }
+}
+
+async function openOffered(
+  { agent, offers }: SshService,
+  options: AskSshOptions,
+): Promise<{ socket: Socket; isOffered: KeyChoice | undefined }> {
+  if (offers) return offers.open(options);
+  return { socket: (await agent.open(options)).socket, isOffered: undefined };
 }
 
 /** A signature that is recorded, paced and confirmed; ssh is told no reason, so the log is. */

@@ -1,5 +1,7 @@
 import { dirname } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { BridgeError } from '@gpg-bridge/core/errors';
+import type { KeyUsages } from '@gpg-bridge/core/host/key-usages';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { launcherCommand, type Runtime } from '@gpg-bridge/socket-server';
@@ -7,7 +9,9 @@ import type { Bridge } from '../bridge/bridge.ts';
 import { heartbeatTimes } from '../bridge/heartbeat-times.ts';
 import type { HostAgents, KnownKeys } from '../bridge/host-agents.ts';
 import type { Journal } from '../bridge/journal.ts';
-import { type BridgeOptions, isGpgImplied, isSshImplied } from '../bridge-options.ts';
+import type { NarrowedKeys } from '../bridge/narrowed-keys.ts';
+import type { SshLook, SshOffers } from '../bridge/ssh-offers.ts';
+import { type BridgeOptions, givenGpgSocket, isGpgImplied, isSshImplied } from '../bridge-options.ts';
 import type { Narrowing } from '../grants/restrictions.ts';
 import { inHome } from '../targets/home.ts';
 import type { Target } from '../targets/target.ts';
@@ -38,6 +42,15 @@ export interface AttachmentOptions {
   signal: AbortSignal;
 }
 
+/** How long an ssh-agent may take to list its keys before a narrower grant holds; most take some milliseconds. */
+const LOOK_MS = 1_000;
+
+const LOOK_AGAIN_MS = 2_000;
+const UNLISTED = 'no SSH key can be used until the ssh-agent lists its keys, which it did not do in time';
+
+const FOREIGN =
+  "the host can't tell the home directory of the gpg-agent at --gpg-socket, so of its keys only those that your own gpg knows can be used";
+
 type LateModules = typeof import('./late-modules.ts');
 
 /** What a bridge takes over from the one in whose place it comes. */
@@ -48,9 +61,13 @@ export class Attachment {
   readonly #options: AttachmentOptions;
   #bridge: Bridge | undefined;
   #starting: Promise<unknown> | undefined;
+  #narrowing: Promise<void> = Promise.resolve();
   #agents: HostAgents = {};
   #agentWarnings: readonly string[] = [];
-  #leftOut: readonly string[] = [];
+  readonly #leftOut: { ssh: readonly string[]; gpg: string | undefined } = { ssh: [], gpg: undefined };
+  #usages: KeyUsages | undefined;
+  /** Whether the gpg-agent of --gpg-socket has a home directory that can't be told. */
+  #isForeign = false;
   #missing: readonly string[] = [];
   #keys: KnownKeys = { offers: { gpg: null, ssh: null }, owners: new Map() };
   /** Totals of earlier bridges of this daemon, from before it attached again. */
@@ -72,12 +89,13 @@ export class Attachment {
 
   /** Keys that the grant seems to allow and that are left out, with the reason. */
   get leftOut(): readonly string[] {
-    return this.#leftOut;
+    const { ssh, gpg } = this.#leftOut;
+    return [...ssh, ...(gpg === undefined ? [] : [gpg])];
   }
 
   /** What a person should know of the host's agents. */
   get agentWarnings(): readonly string[] {
-    return this.#agentWarnings;
+    return [...this.#agentWarnings, ...this.leftOut];
   }
 
   /** Agents of the host that were wanted and not found. */
@@ -177,13 +195,77 @@ export class Attachment {
    * Has the bridge that serves the target keep to narrower options, of which `apply` takes note, before any other key is
    * used. Throws for a key that is not there, and then nothing has changed.
    */
-  async narrow(narrower: Narrowing, apply: () => void): Promise<void> {
-    await this.untilStarted(); // what is being attached would be given the options of before
-    const { confirmUses, narrowedKeys, notifyOfUses } = await import('./late-modules.ts');
-    const keys = await narrowedKeys(narrower, this.#agents.ssh);
-    apply();
-    this.#askPerson({ confirmUses, notifyOfUses });
-    this.#options.keyUses.narrow(keys);
+  narrow(narrower: Narrowing, apply: () => void): Promise<void> {
+    // One after the other: each adds to the limits that it has seen.
+    const narrowed = this.#narrowing.then(() => this.#narrowNow(narrower, apply));
+    this.#narrowing = narrowed.catch(() => {});
+    return narrowed;
+  }
+
+  async #narrowNow(narrower: Narrowing, apply: () => void): Promise<void> {
+    const late = await import('./late-modules.ts');
+    for (;;) {
+      await this.untilStarted(); // what is being attached would be given the options of before
+      const starting = this.#starting;
+      const { gpg, ssh } = await late.narrowedKeys(narrower, this.#agents);
+      const { sshOffers } = this.#agents;
+      const looking = ssh && sshOffers?.look(ssh);
+      const look = looking && (await Promise.race([looking, delay(LOOK_MS, undefined, { ref: false })]));
+      if (this.#starting !== starting) continue;
+      apply();
+      this.#askPerson(late);
+      const ofGpg = gpg ? { gpg } : {};
+      if (look?.listed) this.#applyLook(look, ofGpg, late);
+      else if (ssh && sshOffers) {
+        // An ssh-agent that is busy with a person must not hold a narrower grant off: meanwhile it signs nothing.
+        sshOffers.limit(ssh);
+        this.#options.keyUses.narrow({ ...ofGpg, ssh: new Set() });
+        this.#keys = { ...this.#keys, offers: { ...this.#keys.offers, ssh: null, sshKeys: [] } };
+        this.#leftOut.ssh = [UNLISTED];
+        void this.#lookLater(sshOffers, late);
+      } else this.#options.keyUses.narrow(ofGpg);
+      await this.#findLeftOutGpgKeys(late);
+      return;
+    }
+  }
+
+  async #lookLater(sshOffers: SshOffers, late: LateModules): Promise<void> {
+    while (!this.#options.signal.aborted) {
+      const look = await sshOffers.look();
+      if (!look.isCurrent() || this.#agents.sshOffers !== sshOffers) return;
+      if (look.listed) {
+        this.#applyLook(look, {}, late);
+        return;
+      }
+      await delay(LOOK_AGAIN_MS, undefined, { ref: false });
+    }
+  }
+
+  /** Has sessions use no other SSH keys than those that the ssh-agent offers now. */
+  #applyLook(look: SshLook, ofGpg: Pick<NarrowedKeys, 'gpg'>, late: LateModules): void {
+    look.apply();
+    // What comes takes the place of no keys at all.
+    const wasUnlisted = this.#leftOut.ssh.includes(UNLISTED);
+    const isChoice = wasUnlisted || look.isNarrowed || (this.#options.options().sshKeys ?? []).length > 0;
+    const ssh = isChoice ? { ssh: late.fingerprintsOf(look.offered) } : {};
+    this.#options.keyUses.narrow({ ...ofGpg, ...ssh });
+    const { sshKeys: _before, ...others } = this.#keys.offers;
+    this.#keys = { ...this.#keys, offers: { ...others, ...late.sshOffersOf(look) } };
+    this.#leftOut.ssh = look.leftOut;
+  }
+
+  /** Only a narrowed grant leaves keys out, and only then the lookup is worth waiting for. */
+  async #findLeftOutGpgKeys({ isEverything, leftOutKeys }: LateModules): Promise<void> {
+    const { grant } = this.#options.keyUses.use;
+    const hasGpg = this.#agents.gpg && this.#options.options().gpg !== false;
+    this.#leftOut.gpg = undefined;
+    if (!hasGpg || !grant || !this.#usages) return;
+    if (isEverything(grant)) this.#usages.prepare();
+    else {
+      const owners = [...this.#keys.owners].map(([key, { name }]) => [key, name] as const);
+      const leftOut = leftOutKeys(owners, await this.#usages.refresh(), grant);
+      this.#leftOut.gpg = this.#isForeign ? [FOREIGN, leftOut].filter(Boolean).join('; ') : leftOut;
+    }
   }
 
   #askPerson({ confirmUses, notifyOfUses }: Pick<LateModules, 'confirmUses' | 'notifyOfUses'>): void {
@@ -204,39 +286,33 @@ export class Attachment {
       signal,
       (late) => late.kill(),
     );
-    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, notifyOfUses, ...usage } = await import(
-      './late-modules.ts'
-    );
-    const { isEverything, KeyUsages, leftOutKeys } = usage;
+    const late = await import('./late-modules.ts');
+    const { afterKeyringChange, Bridge, findHostAgents, homeOfAgent, KeyUsages } = late;
     const { use } = keyUses;
-    const usages = new KeyUsages({ log });
-    use.usages = usages;
-    this.#askPerson({ confirmUses, notifyOfUses });
+    this.#askPerson(late);
     // Looked for at every attachment: one that was missing may be there by now.
-    const agents = findHostAgents(options, log, succession?.keeps, usages).then(async (found) => {
+    const findAgents = async () => {
+      const ownUsages = new KeyUsages({ log });
+      const socket = givenGpgSocket(options);
+      const gnupg = socket === undefined ? undefined : await homeOfAgent(socket);
+      this.#isForeign = socket !== undefined && !gnupg;
+      const usages = gnupg?.env ? new KeyUsages({ log, ...gnupg }) : ownUsages;
+      use.usages = usages;
+      this.#usages = usages;
+      const found = await findHostAgents(options, log, succession?.keeps, ownUsages, gnupg);
       this.#agentWarnings = found.warnings;
-      this.#leftOut = found.leftOut;
+      this.#leftOut.ssh = found.leftOut;
       this.#missing = found.missing;
       this.#keys = found.keys;
       this.#agents = found.agents;
-      const grant = keyUses.grant(found.gpgKeygrips, found.sshFingerprints);
-      if (!found.agents.gpg) return found.agents;
-      // Only a narrowed grant leaves keys out, and only then the lookup is worth waiting for.
-      if (isEverything(grant)) usages.prepare();
-      else {
-        const owners = [...found.keys.owners].map(([key, { name }]) => [key, name] as const);
-        const leftOut = leftOutKeys(owners, await usages.refresh(), grant);
-        if (leftOut) {
-          this.#agentWarnings = [...found.warnings, leftOut];
-          this.#leftOut = [...found.leftOut, leftOut];
-        }
-      }
+      keyUses.grant(found.gpgKeygrips, found.sshFingerprints);
+      await this.#findLeftOutGpgKeys(late);
       return found.agents;
-    });
+    };
     return Bridge.start({
       target,
       launched,
-      agents,
+      agents: findAgents(),
       ...(options.gpg === false ? {} : { keys: options.keys ?? 'pairs' }),
       runtime: chosenRuntime(options),
       takeover: options.takeover,
@@ -248,8 +324,10 @@ export class Attachment {
       use,
       heartbeat: heartbeatTimes(process.env),
       onKeysChange: async () => {
-        this.#keys = await afterKeyringChange(this.#keys, this.#options.options()).catch(() => this.#keys);
-        await usages.refresh();
+        this.#keys = await afterKeyringChange(this.#keys, this.#options.options(), this.#agents.gnupg).catch(
+          () => this.#keys,
+        );
+        await this.#usages?.refresh();
       },
       journal,
       log,

@@ -3,6 +3,7 @@ import { shownSshKey } from '../grants/grant-words.ts';
 import type { Facts } from './facts.ts';
 import { shownUserId } from './host-checks.ts';
 
+const FINGERPRINT = /SHA256:[A-Za-z0-9+/]{43}/g;
 /** Shorter ones would be found in words that have nothing to do with them. */
 const SHORTEST = 3;
 
@@ -37,15 +38,22 @@ function privateWords({ host, bridges = [], bridge, target, words }: Facts): [ma
   const git = [...(target?.git?.settings ?? [])]
     .filter(([name]) => name.startsWith('user.'))
     .map(([name, { value }]): [string, string] => [name, value]);
-  const named = [...bridges, ...(bridge?.found ? [bridge.found] : [])].flatMap(({ options }) => [
-    ...[...(options.gpgKeys ?? []), ...(options.sshKeys ?? []).flatMap((key) => [key, shownSshKey(key)])].map(
-      (word): [string, string] => ['offered key', word],
-    ),
-    ['user there', options.user !== undefined && isTelling(options.user) ? options.user : ''] as [
-      string,
-      string,
+  const named = [...bridges, ...(bridge?.found ? [bridge.found] : [])].flatMap(
+    ({ options, offers, leftOut }) => [
+      ...[
+        ...(options.gpgKeys ?? []),
+        ...(options.sshKeys ?? []).flatMap((key) => [key, shownSshKey(key)]),
+      ].map((word): [string, string] => ['offered key', word]),
+      ...[
+        ...(offers.sshKeys ?? []).flatMap(({ fingerprint, name = '' }) => [fingerprint, name]),
+        ...leftOut.flatMap((why) => why.match(FINGERPRINT) ?? []),
+      ].map((word): [string, string] => ['SSH key', word]),
+      ['user there', options.user !== undefined && isTelling(options.user) ? options.user : ''] as [
+        string,
+        string,
+      ],
     ],
-  ]);
+  );
   const targets = [words?.target, bridge?.found?.target, ...bridges.map((one) => one.target)];
   return [
     ...keys,

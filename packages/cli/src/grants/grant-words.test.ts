@@ -49,6 +49,25 @@ describe('the sentence about what a target may do', () => {
   });
 });
 
+describe('SSH keys of which another option than --ssh-key leaves some', () => {
+  const offers = { sshKeys: [{ fingerprint: 'SHA256:abc', name: 'work' }, { fingerprint: 'SHA256:def' }] };
+  const granted = { target: 'sandbox', options: { gpgKeys: ['ada'] }, sockets: BOTH, offers };
+
+  it('are named by what is left of them', () => {
+    expect(grantSentence(granted)).toContain('use the SSH keys SHA256:abc (work), SHA256:def,');
+    expect(grantOf(granted).sshKeys).toEqual(['SHA256:abc', 'SHA256:def']);
+    const both = { ...granted, options: { sshKeys: ['work', 'other'], gpg: false } };
+    expect(grantOf(both).sshKeys).toEqual(['SHA256:abc', 'SHA256:def']);
+  });
+
+  it('may be none', () => {
+    const none = { ...granted, offers: { sshKeys: [] } };
+    expect(grantSentence(none)).toContain('use no SSH key,');
+    expect(grantOf(none).sshKeys).toEqual([]);
+    expect(grantOf({ ...granted, options: { ssh: false } }).sshKeys).toEqual([]);
+  });
+});
+
 it('what a target may do is data, too', () => {
   expect(
     grantOf({ options: { gpgKeys: ['a'], decrypt: false, idle: 'none', sshKeys: [] }, sockets: BOTH }),

@@ -5,7 +5,7 @@ export interface GrantDocument {
   /** `all`, or the only ones by the names that a person gave; none: there is no gpg-agent. */
   gpgKeys: 'all' | string[];
   decrypt: boolean;
-  /** The same of SSH keys. */
+  /** The same of SSH keys; the fingerprints of those that are left, where another option leaves some out. */
   sshKeys: 'all' | string[];
   confirm: boolean;
   notify: boolean;
@@ -23,8 +23,8 @@ export interface Granted {
   options: BridgeOptions;
   /** Those of a bridge that is attached: an agent without one can't be used. */
   sockets: readonly { type: string }[];
-  /** How many keys it offers, where that is known. */
-  offers?: { ssh: number | null };
+  /** The only SSH keys that it offers, where something else than --ssh-key chose them. */
+  offers?: { sshKeys?: readonly { fingerprint: string; name?: string }[] };
 }
 
 /** A public key in base64, which is what a .pub file stands for. */
@@ -41,11 +41,12 @@ export function grantOf({ options, sockets, offers }: Omit<Granted, 'target'>): 
     wanted !== false && (sockets.length === 0 || sockets.some((socket) => socket.type === type));
   const keys = (isThere: boolean, chosen: string[]) => (!isThere ? [] : chosen.length > 0 ? chosen : 'all');
   const hasGpg = has('gpg-agent', gpg);
+  const hasSsh = has('ssh-agent', ssh);
+  const leftOver = hasSsh ? offers?.sshKeys?.map(({ fingerprint }) => fingerprint) : undefined;
   return {
     gpgKeys: keys(hasGpg, gpgKeys),
     decrypt: hasGpg && decrypt,
-    // Of gpg-agent's SSH keys --gpg-key may leave none.
-    sshKeys: keys(has('ssh-agent', ssh) && !(gpgKeys.length > 0 && offers?.ssh === 0), sshKeys),
+    sshKeys: leftOver ?? keys(hasSsh, sshKeys),
     confirm: options.confirm === true,
     notify: options.notify === true,
     passphrase: hasGpg && options.allowPassphrase === true,
@@ -59,7 +60,7 @@ export function grantSentence(granted: Granted, now = new Date()): string {
   const { target, options } = granted;
   const grant = grantOf(granted);
   const user = options.user === undefined ? '' : ` (user ${options.user})`;
-  const [gpg, ssh] = [gpgWords(grant), sshWords(grant)];
+  const [gpg, ssh] = [gpgWords(grant), sshWords(grant, granted.offers)];
   const may = [
     gpg,
     gpg.startsWith(USE) && ssh.startsWith(USE) ? ssh.slice(USE.length) : ssh,
@@ -87,10 +88,13 @@ function gpgWords({ gpgKeys, decrypt }: GrantDocument): string {
   return decrypt ? `sign and decrypt with ${keys}` : `sign with ${keys} (not decrypt)`;
 }
 
-function sshWords({ sshKeys }: GrantDocument): string {
+function sshWords({ sshKeys }: GrantDocument, offers: Granted['offers']): string {
   if (sshKeys.length === 0) return `${USE}no SSH key`;
   if (sshKeys === 'all') return `${USE}every SSH key`;
-  const keys = sshKeys.map(shownSshKey).join(', ');
+  const names = new Map(offers?.sshKeys?.map(({ fingerprint, name }) => [fingerprint, name]));
+  const named = (key: string) =>
+    names.get(key) === undefined ? shownSshKey(key) : `${key} (${names.get(key)})`;
+  const keys = sshKeys.map(named).join(', ');
   return `${USE}the SSH ${sshKeys.length === 1 ? 'key' : 'keys'} ${keys}`;
 }
 

@@ -223,6 +223,7 @@ function isFailure(value: object): value is Failure {
   return 'error' in value;
 }
 
-function isPipe(path: string): boolean {
+/** Whether a path is that of a pipe of Windows. */
+export function isPipe(path: string): boolean {
   return /^[\\/]{2}[.?][\\/]pipe[\\/]/i.test(path);
 }

@@ -226,6 +226,23 @@ describe('through the restricted socket of a real gpg-agent', () => {
     expect(await sign(signsAndLogsIn)).toMatch(FORBIDDEN);
   });
 
+  it('only a key that is known, and not to sign, counts as one that only logs in over SSH', async () => {
+    const usages = new KeyUsages({ env: home.env });
+    await usages.upToDate();
+    const printOf = async (grip: string) => (await usages.of(grip)).ssh ?? '';
+    expect(usages.onlyLogsIn(await printOf(loggingIn!))).toBe(true);
+    for (const grip of [signsAndLogsIn, inSshControl, everything, nameless]) {
+      expect(usages.onlyLogsIn(await printOf(grip))).toBe(false);
+    }
+    expect(usages.onlyLogsIn('SHA256:unknown')).toBe(false);
+    expect(usages.alsoSigns(await printOf(nameless))).toBe(false);
+    expect(usages.problem).toBeUndefined();
+    const print = await printOf(loggingIn!);
+    await writeFile(join(home.dir, 'sshcontrol'), `# changed\n${inSshControl} 0\n`);
+    expect(usages.onlyLogsIn(print)).toBe(false);
+    await expect.poll(() => usages.onlyLogsIn(print)).toBe(true);
+  });
+
   it('without a lookup of usages nothing is used under a narrowed grant', async () => {
     const use = { pace: new PromptPace(), record: { begin: () => ({ finish: () => {} }) }, grant: NO_SSH };
     const proxy = new AgentProxy({ env: home.env, use });

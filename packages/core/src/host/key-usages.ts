@@ -22,6 +22,8 @@ interface Found {
   home: string | undefined;
   stamp: string;
   at: number;
+  /** Why the lookup failed, if it did. */
+  problem?: string;
 }
 
 /** Keyrings, which hold the certificates of gpg and of gpgsm. */
@@ -57,8 +59,7 @@ export class KeyUsages {
     if (found && found.stamp === stampIn(found.home)) {
       const usage = found.usages.get(keygrip);
       if (usage?.known) return usage;
-      const age = this.#now() - found.at;
-      if (age >= 0 && age < FRESH_MS) return usage ?? UNKNOWN_USAGE;
+      if (this.#isRecent(found)) return usage ?? UNKNOWN_USAGE;
     }
     return this.refresh().then((usages) => usages.get(keygrip) ?? UNKNOWN_USAGE);
   }
@@ -69,6 +70,35 @@ export class KeyUsages {
       if (ssh === sshFingerprint && known && words.has('sign')) return true;
     }
     return false;
+  }
+
+  /**
+   * Whether the last lookup has that key, and as one that does not sign. One that no certificate names may sign, and any
+   * may where something has changed since: it is being looked up then.
+   */
+  onlyLogsIn(sshFingerprint: string): boolean {
+    if (this.#isStale) {
+      void this.upToDate();
+      return false;
+    }
+    const found = [...(this.#found?.usages.values() ?? [])].filter(({ ssh }) => ssh === sshFingerprint);
+    return found.length > 0 && found.every(({ known, words }) => known && !words.has('sign'));
+  }
+
+  /** Why the last lookup failed, if it did. */
+  get problem(): string | undefined {
+    return this.#found?.problem;
+  }
+
+  /** Looks everything up if that was not done, or if something has changed since. */
+  async upToDate(): Promise<void> {
+    const found = this.#found;
+    const mayHelp = found?.problem !== undefined && !this.#isRecent(found);
+    if (this.#isStale || mayHelp) await this.refresh();
+  }
+
+  get #isStale(): boolean {
+    return !this.#found || this.#found.stamp !== stampIn(this.#found.home);
   }
 
   /** Looks everything up, unless that was done or is being done: so that the first use does not wait for it. */
@@ -86,6 +116,11 @@ export class KeyUsages {
     return found.usages;
   }
 
+  #isRecent({ at }: Found): boolean {
+    const age = this.#now() - at;
+    return age >= 0 && age < FRESH_MS;
+  }
+
   async #look(): Promise<Found> {
     let home: string | undefined;
     try {
@@ -99,7 +134,7 @@ export class KeyUsages {
     } catch (error) {
       const { message } = toBridgeError(error, 'the lookup failed');
       this.#log(`the host doesn't know what its keys are for: ${message}`, 'warn');
-      return { usages: new Map(), home, stamp: stampIn(home), at: this.#now() };
+      return { usages: new Map(), home, stamp: stampIn(home), at: this.#now(), problem: message };
     }
   }
 }

@@ -122,7 +122,7 @@ test('a gpgconf that fails is asked again', async () => {
 
 /** Asks over an opened connection for the list of keys; resolves to how many there are. */
 async function countOfKeys(agent: HostSshAgent): Promise<number> {
-  const socket = await agent.open();
+  const { socket } = await agent.open();
   onTestFinished(() => void socket.destroy());
   return Number.parseInt((await listIdentities({ socket, preamble: Buffer.alloc(0) })).slice(10, 18), 16);
 }

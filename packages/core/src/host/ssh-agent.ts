@@ -8,9 +8,9 @@ import { type Identity, parseIdentities } from '../ssh/identities.ts';
 import { LIST_MESSAGE } from '../ssh/messages.ts';
 import { sessionBindMessage } from '../ssh/session-bind.ts';
 import { type AskSshOptions, askSshAgent } from './ask-ssh-agent.ts';
-import { type AgentConnection, type ConnectOptions, connectToAgent } from './connect.ts';
+import { type AgentConnection, type ConnectOptions, connectToAgent, isPipe } from './connect.ts';
 import { Remembered } from './remembered.ts';
-import { gpgAgentBehind, sshFingerprints } from './ssh-from-gpg.ts';
+import { type GpgAgentBehind, gpgAgentBehind, leadsTo, sshFingerprints } from './ssh-from-gpg.ts';
 
 /** How the host's ssh-agent is found and reached; everything has a default. */
 export interface HostSshAgentOptions
@@ -21,6 +21,16 @@ export interface HostSshAgentOptions
   log?: LogCallback | undefined;
   connectTimeoutMs?: number | undefined;
 }
+
+/** A connection whose agent knows that it comes over a hop. */
+export interface OpenedSshAgent {
+  socket: Socket;
+  /** Tells the agent that was connected to from others; undefined if its socket was replaced meanwhile. */
+  place: string | undefined;
+}
+
+/** How often a connection is made anew whose socket was replaced meanwhile. */
+const MOST_CONNECTS = 3;
 
 /** Where Windows' own OpenSSH agent listens; Pageant and gpg-agent can be told to use the same name. */
 const WINDOWS_PIPE = '\\\\.\\pipe\\openssh-ssh-agent';
@@ -60,11 +70,21 @@ export class HostSshAgent {
     });
   }
 
+  /** Tells the agent that is there now from another one, as `OpenedSshAgent` does. */
+  async place(): Promise<string> {
+    return stampOf(await leadsTo(await this.socketPath(), this.#connectOptions));
+  }
+
+  get #connectOptions(): ConnectOptions {
+    const { connectTimeoutMs: timeoutMs, env, platform, socketFactory, fileSystem } = this.#options;
+    return { timeoutMs, env, platform, socketFactory, fileSystem };
+  }
+
   /** Connects to the agent. */
   async connect(): Promise<AgentConnection> {
     const path = await this.socketPath();
-    const { fromGpg, connectTimeoutMs: timeoutMs, env, platform, socketFactory, fileSystem } = this.#options;
-    const options = { timeoutMs, env, platform, socketFactory, fileSystem };
+    const { fromGpg } = this.#options;
+    const options = this.#connectOptions;
     try {
       // The bridge can't start the agent of SSH_AUTH_SOCK, so it does not wait for it either.
       return await connectToAgent(path, { ...options, waitForStart: false });
@@ -87,29 +107,42 @@ export class HostSshAgent {
    * to destinations. An agent that refuses is older and is used all the same; one that hangs up on it twice is asked no
    * more. One that does not answer in time is not used: it may be asking a person, and would forget the hop.
    */
-  async open(options: AskSshOptions = {}): Promise<Socket> {
+  async open(options: AskSshOptions = {}): Promise<OpenedSshAgent> {
     const first = await this.#openTold(options);
     if (first) return first;
     const second = await this.#openTold(options);
     if (second) return second;
-    const { socket, socketPath } = await this.connect();
-    this.#hangsUp = stampOf(socketPath);
+    const { socket, place } = await this.#connectAtPlace();
+    this.#hangsUp = place;
     this.#bindAnswer = undefined;
     this.#log(
       "the ssh-agent hangs up on session-bind: it can't tell that a client is behind a bridge",
       'warn',
     );
-    return socket;
+    return { socket, place };
+  }
+
+  /** A connection, and what is known of where it leads. */
+  async #connectAtPlace(): Promise<OpenedSshAgent> {
+    for (let connects = 1; ; connects++) {
+      const before = await this.place();
+      const { socket, socketPath } = await this.connect();
+      const after = stampOf(socketPath);
+      if (before === after) return { socket, place: after };
+      if (connects === MOST_CONNECTS) return { socket, place: undefined };
+      socket.destroy();
+    }
   }
 
   /** A connection whose agent knows of the hop, or is known to hang up on that; undefined if it has hung up now. */
-  async #openTold(options: AskSshOptions): Promise<Socket | undefined> {
-    const { socket, socketPath } = await this.connect();
-    if (this.#hangsUp === stampOf(socketPath)) return socket;
+  async #openTold(options: AskSshOptions): Promise<OpenedSshAgent | undefined> {
+    const opened = await this.#connectAtPlace();
+    const { socket, place } = opened;
+    if (place !== undefined && this.#hangsUp === place) return opened;
     try {
       const answer = await askSshAgent(socket, this.#bindMessage, options);
       this.#bindAnswer = answer.contents.length === 0 ? answer.type : undefined;
-      return socket;
+      return opened;
     } catch (error) {
       socket.destroy();
       if (error instanceof BridgeError && error.code === 'AGENT_CLOSED') return undefined;
@@ -117,29 +150,30 @@ export class HostSshAgent {
     }
   }
 
-  /** The agent's keys that are offered over a bridge, and how many others are bound to destinations. */
-  async offeredKeys(): Promise<{ offered: Identity[]; bound: number }> {
+  /** The agent's keys that are offered over a bridge, how many others are bound to destinations, and which agent it is. */
+  async offeredKeys(): Promise<{ offered: Identity[]; bound: number; place: string | undefined }> {
     const direct = (await this.connect()).socket;
-    const overHop = await this.open();
+    const { socket: overHop, place } = await this.open();
     try {
       const [all, offered] = await Promise.all([keysOf(direct), keysOf(overHop)]);
-      return { offered, bound: Math.max(0, all.length - offered.length) };
+      return { offered, bound: Math.max(0, all.length - offered.length), place };
     } finally {
       direct.destroy();
       overHop.destroy();
     }
   }
 
-  /**
-   * Of the keys with these keygrips, the fingerprints of those that the agent may offer; undefined if the agent is not
-   * gpg-agent, whose keys have none.
-   */
-  async fingerprintsOf(keygrips: ReadonlySet<string>): Promise<ReadonlySet<string> | undefined> {
-    const mainSocket = await gpgAgentBehind(await this.socketPath(), this.#options);
-    if (mainSocket === undefined) return undefined;
-    const { connectTimeoutMs: timeoutMs, env, platform, socketFactory, fileSystem } = this.#options;
-    const options = { timeoutMs, env, platform, socketFactory, fileSystem };
-    return sshFingerprints(mainSocket, keygrips, options).catch((error: Error) => {
+  /** The gpg-agent that serves as the ssh-agent, if one does. */
+  async gpgAgent(): Promise<GpgAgentBehind | undefined> {
+    return gpgAgentBehind(await this.socketPath(), { ...this.#options, ...this.#connectOptions });
+  }
+
+  /** Of the keys with these keygrips, the fingerprints of those that this gpg-agent may offer over SSH. */
+  fingerprintsOf(
+    { mainSocket }: GpgAgentBehind,
+    keygrips: ReadonlySet<string>,
+  ): Promise<ReadonlySet<string>> {
+    return sshFingerprints(mainSocket, keygrips, this.#connectOptions).catch((error: Error) => {
       this.#log(
         `gpg-agent does not tell which keys are SSH keys, so none is offered: ${error.message}`,
         'warn',
@@ -165,6 +199,8 @@ export class HostSshAgent {
 
 /** Tells an agent's socket from another one at the same path. */
 function stampOf(path: string): string {
+  // To look at a pipe of Windows is to connect to it.
+  if (isPipe(path)) return path;
   return `${path} ${changeStamp(path)}`;
 }
 

@@ -354,3 +354,38 @@ describe('a client that leaves', () => {
     expect(filter.clientLeft()).toBe(false);
   });
 });
+
+describe('the list of keys', () => {
+  it('is asked for again before a signature when it is older than a second', () => {
+    let time = 5_000;
+    const { filter, operations } = listed({ now: () => time });
+    time += 900;
+    expect(filter.fromClient(sign(WORK)).toAgent).toEqual([sign(WORK)]);
+    filter.fromAgent(SIGNATURE);
+    time += 200;
+    expect(hexOf(filter.fromClient(sign(WORK)).toAgent)).toEqual([LIST]);
+    // The agent has stopped listing that key, and would still sign with it.
+    const rest = filter.fromAgent(identities([HOME, OTHER]));
+    expect(rest).toEqual({ toAgent: [], toClient: [FAILURE_MESSAGE] });
+    expect(operations.at(-1)).toMatchObject({
+      outcome: 'refused',
+      note: 'the ssh-agent does not list this key',
+    });
+    expect(filter.fromClient(sign(HOME)).toAgent).toEqual([sign(HOME)]);
+  });
+
+  it('counts for no time after the clock was set back', () => {
+    let time = 5_000;
+    const { filter } = listed({ now: () => time });
+    time -= 1;
+    expect(hexOf(filter.fromClient(sign(WORK)).toAgent)).toEqual([LIST]);
+  });
+
+  it('holds no key that is not offered any more', () => {
+    let isOffered = true;
+    const { filter } = listed({ offers: () => isOffered });
+    isOffered = false;
+    filter.fromClient(sign(WORK));
+    expect(filter.fromAgent(identities(KEYS)).toClient).toEqual([FAILURE_MESSAGE]);
+  });
+});

@@ -109,9 +109,9 @@ export class SshAgentFilter {
 
   constructor(options: SshAgentFilterOptions = {}) {
     this.#options = options;
-    this.#listed = new ListedKeys(options.offers);
     this.#onOperation = options.onOperation ?? (() => {});
     this.#now = options.now ?? Date.now;
+    this.#listed = new ListedKeys(options.offers, this.#now);
   }
 
   /** What the client has waited for longest, if it waits. */
@@ -208,8 +208,11 @@ export class SshAgentFilter {
     } else if (request.blob === undefined) {
       this.#pending.push({ kind: 'passed', operation });
       passed.toAgent.push(message.bytes);
-    } else if (!this.#signWithListed(message, request.blob, operation, passed)) {
-      // The client did not list on this connection, or the key was added since.
+    } else if (
+      !this.#listed.isFreshAt(operation.startedAt) ||
+      !this.#signWithListed(message, request.blob, operation, passed)
+    ) {
+      // The client did not list on this connection, or not lately, or the key was added since.
       this.#pending.push({ kind: 'internal', operation, message: message.copy() });
       this.#held = [];
       passed.toAgent.push(LIST_MESSAGE);

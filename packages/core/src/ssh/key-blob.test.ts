@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { runOk } from '@gpg-bridge/test-support/process';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
-import { encodeString, FieldReader, fingerprint } from './key-blob.ts';
+import { encodeString, FieldReader, fingerprint, signsWithoutDigest } from './key-blob.ts';
 
 async function blobOf(file: string): Promise<Buffer> {
   return Buffer.from((await readFile(file, 'utf8')).split(' ')[1]!, 'base64');
@@ -63,4 +63,14 @@ describe('fields', () => {
     expect(reader.string()).toBeUndefined();
     expect(new FieldReader(Buffer.of(0, 0, 0)).string()).toBeUndefined();
   });
+});
+
+it.each([
+  ['ssh-ed25519', true],
+  ['ssh-ed448', true],
+  ['ssh-rsa', false],
+  ['ecdsa-sha2-nistp256', false],
+  ['ssh-ed25519-cert-v01@openssh.com', false],
+])('a key of type %s signs without a digest: %j', (type, expected) => {
+  expect(signsWithoutDigest(Buffer.concat([encodeString(type), encodeString('key')]))).toBe(expected);
 });

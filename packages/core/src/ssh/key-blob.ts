@@ -29,9 +29,11 @@ export class FieldReader {
   }
 }
 
+const WITHOUT_DIGEST: ReadonlySet<string> = new Set(['ssh-ed25519', 'ssh-ed448']);
+
 /** Whether a key signs data as it is, and not a digest of it: then no SSH data is also the digest of an OpenPGP document. */
 export function signsWithoutDigest(blob: Buffer): boolean {
-  return new FieldReader(blob).string()?.toString('latin1') === 'ssh-ed25519';
+  return WITHOUT_DIGEST.has(new FieldReader(blob).string()?.toString('latin1') ?? '');
 }
 
 /** The bytes of a `string` field. */
