@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { Person, type PersonOptions } from './cli.ts';
@@ -28,6 +28,14 @@ const RECORDER = `echo it reads now; while IFS= read -r line; do
   esac
 done`;
 
+/**
+ * Keeps every byte that it reads from the terminal, and signs when it reads a line from the fifo `$1/go`; `$2` is done
+ * then, too.
+ */
+const RAW_RECORDER = `mkfifo "$1/go"; { read -r _ < "$1/go"; eval "$2"
+  echo text | gpg --batch --no-tty --clear-sign > "$1/signed" 2> "$1/errors"; echo "$?" > "$1/done"; } &
+stty -icanon -echo; echo it reads now; exec cat > "$1/received"`;
+
 /** gpg-agent.conf for a pinentry that is asked every time. */
 export function agentConfFor(pinentry: TerminalPinentry): string {
   return `pinentry-program /usr/bin/pinentry-${pinentry}\ndefault-cache-ttl 0\nmax-cache-ttl 0\ns2k-count 65536\n`;
@@ -54,6 +62,50 @@ export async function answerPinentry(terminal: Terminal, way: WayToType): Promis
   if (way === 'pasted') await terminal.type(PASSPHRASE);
   else for (const character of PASSPHRASE) await terminal.type(character);
   await terminal.press('Enter');
+}
+
+/** A command of this machine that keeps every byte that it reads from its terminal. */
+export interface RawRecorder {
+  terminal: Terminal;
+  /** What it has read so far. */
+  received(): Promise<string>;
+  /** Has it use the key. */
+  sign(): Promise<void>;
+  /** Resolves to gpg's exit status when the use of the key is over for the command. */
+  signed(): Promise<string>;
+  /** Resolves to the exit status of `exec` when it has ended, what it printed on standard error, and the terminal's settings. */
+  ended(): Promise<{ status: string; stderr: string; settings: string }>;
+}
+
+/** Starts such a command in a target of this machine; `before` is a shell command that it runs before it signs. */
+export async function recordRaw(person: Person, words: string, before = ':'): Promise<RawRecorder> {
+  const terminal = await Terminal.of(person);
+  await terminal.useForPinentry();
+  const directory = await tempDir();
+  const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
+  const command = `sh -c ${quoted(RAW_RECORDER)} sh ${directory} ${quoted(before)}`;
+  const script = join(directory, 'begin');
+  await writeFile(
+    script,
+    `gpg-bridge exec ${words} -- ${command} 2> ${directory}/stderr; s=$?; stty -a > ${directory}/settings; echo $s > ${directory}/status\n`,
+  );
+  await terminal.enter(`. ${script}`, /^it reads now$/m);
+  const read = (name: string) => readFile(join(directory, name), 'utf8').catch(() => '');
+  const written = async (name: string) => {
+    await expect.poll(() => read(name)).not.toBe('');
+    return (await read(name)).trim();
+  };
+  return {
+    terminal,
+    received: () => read('received'),
+    sign: () => writeFile(join(directory, 'go'), '\n'),
+    signed: () => written('done'),
+    ended: async () => ({
+      status: await written('status'),
+      stderr: await read('stderr'),
+      settings: await read('settings'),
+    }),
+  };
 }
 
 /** Signs in a shell in which a pinentry asks. */

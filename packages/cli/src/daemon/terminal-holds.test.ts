@@ -30,6 +30,7 @@ function slowReader() {
       });
     },
     goOn: () => void events.push('goes on'),
+    end: () => void events.push('is ended'),
   };
   return { reader, events, stopped: () => stopped() };
 }
@@ -75,6 +76,42 @@ describe('terminals', () => {
     stopped();
     await gate.release();
     expect(events).toEqual(['stopping', 'stopped', 'goes on']);
+  });
+
+  it('are never read again when a daemon has gone without releasing them', async () => {
+    const directory = await stateDir();
+    const gate = new TerminalGate();
+    const { reader, events, stopped } = slowReader();
+    gate.readBy(reader);
+    onTestFinished(await serveTerminal(gate));
+    const daemon = net.connect(terminalSocket(directory, process.pid));
+    await expect.poll(() => events).toEqual(['stopping']);
+    stopped();
+    await new Promise((resolve) => daemon.once('data', resolve));
+    daemon.destroy();
+    await expect.poll(() => events).toEqual(['stopping', 'stopped', 'stopping']);
+    stopped();
+    await gate.lost;
+    expect(events.slice(3)).toEqual(['stopped', 'is ended']);
+  });
+
+  it('keep their daemon until all are released', async () => {
+    await stateDir();
+    const gate = new TerminalGate();
+    gate.readBy({ stop: async () => {}, goOn: () => {}, end: () => {} });
+    onTestFinished(await serveTerminal(gate));
+    const holds = new TerminalHolds(process.env.GPG_BRIDGE_STATE_DIR!, () => {});
+    await holds.released();
+    const [first, second] = await Promise.all([holds.hold()!, holds.hold()!]);
+    let isReleased = false;
+    const released = holds.released().then(() => {
+      isReleased = true;
+    });
+    first();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(isReleased).toBe(false);
+    second();
+    await released;
   });
 
   it('of a process that was killed are forgotten', async () => {

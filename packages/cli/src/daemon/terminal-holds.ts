@@ -3,6 +3,7 @@ import type net from 'node:net';
 import { connectLocal } from '@gpg-bridge/core/fs/pipe-file';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { terminalSockets } from './state-dir.ts';
+import { RELEASED } from './terminal-server.ts';
 
 /** How long a use of a key waits for a terminal; one whose process is stopped never answers. */
 const ANSWER_MS = 2_000;
@@ -16,6 +17,8 @@ const LATE_ANSWER_MS = 100;
 export class TerminalHolds {
   /** Those that did not answer in time: until they do they are hardly waited for. */
   readonly #late = new Set<string>();
+  readonly #held = new Set<readonly Asked[]>();
+  #whenReleased: (() => void)[] = [];
 
   constructor(
     private readonly directory: string,
@@ -27,13 +30,26 @@ export class TerminalHolds {
     const paths = terminalSockets(this.directory);
     if (paths.length === 0) return undefined;
     const asked = paths.map((path) => this.#ask(path));
+    this.#held.add(asked);
     const release = () => {
-      for (const { connection } of asked) connection.destroy();
+      if (!this.#held.delete(asked)) return;
+      // A stopped process never closes its end; that must not keep this one.
+      for (const { connection } of asked) connection.unref().end(RELEASED);
+      if (this.#held.size === 0) for (const tell of this.#whenReleased.splice(0)) tell();
     };
     return Promise.all(asked.map(({ held }) => held)).then(() => release);
   }
 
-  #ask(path: string): { connection: net.Socket; held: Promise<void> } {
+  /**
+   * Resolves when no terminal is held. Until then the process must not end: a terminal whose hold is lost without a
+   * release ends its command.
+   */
+  released(): Promise<void> {
+    if (this.#held.size === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#whenReleased.push(resolve));
+  }
+
+  #ask(path: string): Asked {
     const connection = connectLocal(path);
     const held = new Promise<void>((resolve) => {
       const isLate = this.#late.has(path);
@@ -58,4 +74,10 @@ export class TerminalHolds {
     });
     return { connection, held };
   }
+}
+
+/** A terminal that is held, or about to be. */
+interface Asked {
+  connection: net.Socket;
+  held: Promise<void>;
 }

@@ -26,6 +26,8 @@ const STOPS_WITHIN_MS = 500;
 export class StoppedProcesses implements TerminalReader {
   readonly #root: number;
   #stopped: number[] = [];
+  /** Those that were stopped already, too. */
+  readonly #readers = new Set<number>();
 
   constructor(root: number) {
     this.#root = root;
@@ -39,6 +41,7 @@ export class StoppedProcesses implements TerminalReader {
       if (found.length === 0) break;
       for (const { pid, isStopped } of found) {
         seen.add(pid);
+        this.#readers.add(pid);
         if (isStopped || !signal(pid, 'SIGSTOP')) continue;
         this.#stopped.push(pid);
         // A shell that still runs would see that what it has started is stopped, and take it for a job of its own.
@@ -51,6 +54,12 @@ export class StoppedProcesses implements TerminalReader {
   goOn(): void {
     for (const pid of this.#stopped.reverse()) signal(pid, 'SIGCONT');
     this.#stopped = [];
+    this.#readers.clear();
+  }
+
+  /** SIGHUP would have to wait until they go on, and read. */
+  end(): void {
+    for (const pid of this.#readers) signal(pid, 'SIGKILL');
   }
 }
 

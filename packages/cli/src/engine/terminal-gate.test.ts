@@ -1,19 +1,22 @@
 import { expect, it } from 'vitest';
-import { AS_BEFORE, DROP_TYPED, FOR_A_PROMPT, TerminalGate } from './terminal-gate.ts';
+import { AS_BEFORE, DROP_TYPED, FOR_A_PROMPT, SETTINGS, TerminalGate } from './terminal-gate.ts';
 
-const SETTINGS = 'settings of before';
+const BEFORE = 'settings of before';
+const OWN_SETTINGS = 'settings before the target';
 
 function held() {
   const done: string[] = [];
   let now = 0;
   const run = async (script: string, ...words: string[]) => {
+    if (script === SETTINGS) return OWN_SETTINGS;
     done.push(words.length > 0 ? `${script} ${words}` : script);
-    return script === FOR_A_PROMPT ? SETTINGS : '';
+    return script === FOR_A_PROMPT ? BEFORE : '';
   };
   const gate = new TerminalGate(run, () => now);
   gate.readBy({
     stop: async () => void done.push('stop'),
     goOn: () => void done.push('go on'),
+    end: () => void done.push('end'),
   });
   const pass = (ms: number) => {
     now += ms;
@@ -26,7 +29,7 @@ it('leaves what was typed during a use of a key that nobody can have been asked 
   await gate.hold();
   pass(20);
   await gate.release();
-  expect(done).toEqual(['stop', FOR_A_PROMPT, `${AS_BEFORE} ${SETTINGS}`, 'go on']);
+  expect(done).toEqual(['stop', FOR_A_PROMPT, `${AS_BEFORE} ${BEFORE}`, 'go on']);
 });
 
 it('throws away what was typed while somebody may have been asked, before anything is read', async () => {
@@ -34,7 +37,7 @@ it('throws away what was typed while somebody may have been asked, before anythi
   await gate.hold();
   pass(60);
   await gate.release();
-  expect(done).toEqual(['stop', FOR_A_PROMPT, DROP_TYPED, `${AS_BEFORE} ${SETTINGS}`, 'go on']);
+  expect(done).toEqual(['stop', FOR_A_PROMPT, DROP_TYPED, `${AS_BEFORE} ${BEFORE}`, 'go on']);
 });
 
 it('stays closed for the next use that begins before the last is over, or while it is opened', async () => {
@@ -48,5 +51,17 @@ it('stays closed for the next use that begins before the last is over, or while 
   await Promise.all([released, gate.hold()]);
   expect(done).not.toContain('go on');
   await gate.release();
-  expect(done.slice(-3)).toEqual([DROP_TYPED, `${AS_BEFORE} ${SETTINGS}`, 'go on']);
+  expect(done.slice(-3)).toEqual([DROP_TYPED, `${AS_BEFORE} ${BEFORE}`, 'go on']);
+});
+
+it('is never opened again when who held it has gone without a word', async () => {
+  const { gate, done, pass } = held();
+  await gate.begin();
+  await gate.hold();
+  pass(60);
+  await gate.lose();
+  await gate.lost;
+  await gate.release();
+  expect(done).toEqual(['stop', FOR_A_PROMPT, 'stop', 'end', `${AS_BEFORE} ${OWN_SETTINGS}`]);
+  expect(gate.isLost).toBe(true);
 });

@@ -6,6 +6,8 @@ export interface TerminalReader {
   /** Resolves when it does not read any more. */
   stop(): Promise<void>;
   goOn(): void;
+  /** Ends it without letting it read again. */
+  end(): void;
 }
 
 /**
@@ -16,6 +18,7 @@ const PROMPT_MS = 50;
 /** A terminal whose output stands still takes no settings. */
 const SETTINGS_TIMEOUT_MS = 1_000;
 
+export const SETTINGS = 'stty -g';
 /** Prints the settings; without these, which a reader of single keys takes away, Enter is no end of a line. */
 export const FOR_A_PROMPT = 'stty -g&&stty icrnl opost onlcr';
 export const AS_BEFORE = 'stty "$1"';
@@ -30,12 +33,30 @@ export class TerminalGate {
   #since = 0;
   #settings = '';
   #last = Promise.resolve();
+  /** The settings before the target could change them. */
+  #ownSettings = '';
+  #isLost = false;
+  #tellLost = () => {};
+  /** Resolves when who held the terminal has gone without releasing it, and what read it is ended. */
+  readonly lost = new Promise<void>((resolve) => {
+    this.#tellLost = resolve;
+  });
 
   constructor(
     /** Runs a script on this terminal; resolves to what it prints. */
     private readonly run: (script: string, ...words: string[]) => Promise<string> = inTerminal,
     private readonly now = () => performance.now(),
   ) {}
+
+  /** Notes the settings that a terminal gets back when its hold is lost. */
+  async begin(): Promise<void> {
+    this.#ownSettings = await this.run(SETTINGS);
+  }
+
+  /** Whether who held the terminal has gone without releasing it. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
 
   /** The reader from now on; the result ends that. */
   readBy(reader: TerminalReader): () => void {
@@ -63,6 +84,15 @@ export class TerminalGate {
     return this.#settle();
   }
 
+  /**
+   * Who held the terminal has gone, and a person may still type for its prompt. Nothing tells when that is over, so
+   * the target never reads the terminal again.
+   */
+  lose(): Promise<void> {
+    this.#isLost = true;
+    return this.#settle();
+  }
+
   /** One change after the other. */
   #settle(): Promise<void> {
     this.#last = this.#last.then(() => this.#change()).catch(() => {});
@@ -70,6 +100,7 @@ export class TerminalGate {
   }
 
   async #change(): Promise<void> {
+    if (this.#isLost) return this.#end();
     const isWanted = this.#holds > 0;
     if (!this.#reader || isWanted === this.#isStopped) return;
     if (isWanted) {
@@ -85,8 +116,20 @@ export class TerminalGate {
       return;
     }
     if (this.#settings) await this.run(AS_BEFORE, this.#settings);
+    if (this.#isLost) return; // meanwhile: its turn comes
     this.#isStopped = false;
     this.#reader?.goOn();
+  }
+
+  async #end(): Promise<void> {
+    const reader = this.#reader;
+    if (!reader) return;
+    this.#reader = undefined;
+    this.#isStopped = true;
+    await reader.stop().catch(() => {});
+    reader.end();
+    if (this.#ownSettings) await this.run(AS_BEFORE, this.#ownSettings);
+    this.#tellLost();
   }
 }
 

@@ -1,0 +1,64 @@
+import { existsSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { serverOf } from '@gpg-bridge/test-support/cli';
+import { requireSystem } from '@gpg-bridge/test-support/requirements';
+import {
+  answerPinentry,
+  personWithPassphrase,
+  recordRaw,
+  TERMINAL_PINENTRIES,
+  type TerminalPinentry,
+} from '@gpg-bridge/test-support/terminal-pinentry';
+import { describe, expect, it } from 'vitest';
+
+/** A process that has nothing to do is ended after less than that. */
+const LINGERS_MS = 4_000;
+
+/** A prompt in the terminal of a command in a target, which reads all keys at once. */
+async function prompted(pinentry: TerminalPinentry) {
+  const person = await personWithPassphrase(pinentry);
+  const target = `local:${(await person.localHome()).dir}`;
+  await person.ok('up', target);
+  const [{ pid }] = await person.json<[{ pid: number }]>('status');
+  const recorder = await recordRaw(person, target);
+  await recorder.sign();
+  await recorder.terminal.shows(/Passphrase:/);
+  return { person, target, pid, recorder };
+}
+
+async function untilEnded(pid: number): Promise<void> {
+  while (existsSync(`/proc/${pid}`)) await delay(50);
+}
+
+requireSystem('tmux', 'pinentry')('a prompt in the terminal of `exec`', () => {
+  describe.each(TERMINAL_PINENTRIES)('of pinentry-%s', (pinentry) => {
+    it.each(['with its server in the target', 'by `down`'])(
+      'keeps what is typed from the target when the bridge ends meanwhile %s',
+      async (cause) => {
+        const { person, target, pid, recorder } = await prompted(pinentry);
+        if (cause === 'by `down`') await person.ok('down', target);
+        else process.kill(await serverOf(pid), 'SIGKILL');
+        await person.settled();
+        expect(await person.json('status')).toEqual([]);
+        await Promise.race([untilEnded(pid), delay(LINGERS_MS)]);
+        await answerPinentry(recorder.terminal, 'typed key by key');
+        await recorder.signed();
+        await untilEnded(pid);
+        await recorder.terminal.type('x');
+        await expect.poll(recorder.received).toBe('x');
+        await recorder.terminal.press('C-c');
+        expect(await recorder.ended()).toMatchObject({ status: '130' });
+      },
+    );
+
+    it('ends the command when the daemon is killed meanwhile, and no key reaches it', async () => {
+      const { pid, recorder } = await prompted(pinentry);
+      process.kill(pid, 'SIGKILL');
+      const { status, stderr, settings } = await recorder.ended();
+      expect(status).toBe('1');
+      expect(stderr).toMatch(/was ended: a bridge was killed while a prompt/);
+      expect(settings).toMatch(/[^-]icanon[\s\S]*[^-]echo /);
+      expect(await recorder.received()).toBe('');
+    });
+  });
+});
