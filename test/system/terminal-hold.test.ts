@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { serverOf } from '@gpg-bridge/test-support/cli';
+import { childrenOf, serverOf } from '@gpg-bridge/test-support/cli';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import {
   answerPinentry,
@@ -24,6 +25,20 @@ async function prompted(pinentry: TerminalPinentry) {
   await recorder.sign();
   await recorder.terminal.shows(/Passphrase:/);
   return { person, target, pid, recorder };
+}
+
+const statOf = (pid: number) =>
+  readFileSync(`/proc/${pid}/stat`, 'latin1')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+const stateOf = (pid: number) => statOf(pid)[0];
+const groupOf = (pid: number) => Number(statOf(pid)[2]);
+
+/** What runs at the end of a chain of processes that each started one, among others. */
+async function descendants(pid: number): Promise<number[]> {
+  const children = await childrenOf(pid);
+  const below = await Promise.all(children.map(descendants));
+  return [...below.flat(), ...children];
 }
 
 async function untilEnded(pid: number): Promise<void> {
@@ -50,6 +65,24 @@ requireSystem('tmux', 'pinentry')('a prompt in the terminal of `exec`', () => {
         expect(await recorder.ended()).toMatchObject({ status: '130' });
       },
     );
+
+    it('goes on when Ctrl-Z is pressed, and stops again what a signal has had go on', async () => {
+      const { person, recorder } = await prompted(pinentry);
+      const own = Number(basename(await person.file('.tty'), '.tty'));
+      const [reader] = await descendants(own);
+      await recorder.terminal.press('C-z');
+      process.kill(-groupOf(own), 'SIGCONT');
+      await expect.poll(() => stateOf(reader!)).toBe('T');
+      await answerPinentry(recorder.terminal, 'typed key by key');
+      expect(await recorder.signed()).toBe('0');
+      await recorder.terminal.type('x');
+      await expect.poll(recorder.received).toBe('x');
+      await recorder.terminal.press('C-z');
+      await recorder.terminal.shows(/Stopped/);
+      await recorder.terminal.enter('fg', /\nfg\n|# fg\n/);
+      await recorder.terminal.press('C-c');
+      await recorder.ended();
+    });
 
     it('ends the command when the daemon is killed meanwhile, and no key reaches it', async () => {
       const { pid, recorder } = await prompted(pinentry);

@@ -33,6 +33,8 @@ export class TerminalGate {
   #since = 0;
   #settings = '';
   #last = Promise.resolve();
+  /** What has gone on while the terminal was held is being stopped again. */
+  #stoppingAgain = Promise.resolve();
   /** The settings before the target could change them. */
   #ownSettings = '';
   #isLost = false;
@@ -105,6 +107,7 @@ export class TerminalGate {
     if (!this.#reader || isWanted === this.#isStopped) return;
     if (isWanted) {
       this.#isStopped = true;
+      process.on('SIGTSTP', this.#ignore).on('SIGCONT', this.#stopAgain);
       await this.#reader.stop();
       this.#settings = await this.run(FOR_A_PROMPT);
       this.#since = this.now();
@@ -117,9 +120,20 @@ export class TerminalGate {
     }
     if (this.#settings) await this.run(AS_BEFORE, this.#settings);
     if (this.#isLost) return; // meanwhile: its turn comes
+    process.off('SIGTSTP', this.#ignore).off('SIGCONT', this.#stopAgain);
+    await this.#stoppingAgain;
     this.#isStopped = false;
     this.#reader?.goOn();
   }
+
+  /** Ctrl-Z: the shell's `fg` would have the target go on, too. */
+  readonly #ignore = (): void => {};
+
+  /** The signal was for all processes of the job. At once: the target reads already. */
+  readonly #stopAgain = (): void => {
+    const stopping = this.#reader?.stop().catch(() => {});
+    this.#stoppingAgain = this.#stoppingAgain.then(() => stopping);
+  };
 
   async #end(): Promise<void> {
     const reader = this.#reader;
