@@ -1,11 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { childrenOf, serverOf } from '@gpg-bridge/test-support/cli';
+import { childrenOf, Person, serverOf } from '@gpg-bridge/test-support/cli';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import {
   answerPinentry,
   personWithPassphrase,
+  QUERY_LATE,
   recordRaw,
   TERMINAL_PINENTRIES,
   type TerminalPinentry,
@@ -83,6 +84,29 @@ requireSystem('tmux', 'pinentry')('a prompt in the terminal of `exec`', () => {
       await recorder.terminal.press('C-c');
       await recorder.ended();
     });
+
+    if (pinentry === 'tty') {
+      it.each([
+        ['the number', 'ok', '0'],
+        ['another key', 'refused', '2'],
+      ])(
+        'of --confirm is answered by a person who types %s, and not by the terminal',
+        async (typed, outcome, status) => {
+          const person = await Person.create({ agentConf: 'pinentry-program /usr/bin/pinentry-tty\n' });
+          const target = `local:${(await person.localHome()).dir}`;
+          const recorder = await recordRaw(person, target, QUERY_LATE, `up ${target} --confirm`);
+          await recorder.sign();
+          const screen = await recorder.terminal.shows(/type \d+[\s\S]*Number:/);
+          const [, number] = /type (\d+)/.exec(screen)!;
+          await recorder.terminal.type(typed === 'the number' ? number! : 'a');
+          await recorder.terminal.press('Enter');
+          expect(await recorder.signed()).toBe(status);
+          expect(await person.json('log', target, '--uses')).toMatchObject([{ outcome }]);
+          await recorder.terminal.press('C-c');
+          await recorder.ended();
+        },
+      );
+    }
 
     it('ends the command when the daemon is killed meanwhile, and no key reaches it', async () => {
       const { pid, recorder } = await prompted(pinentry);

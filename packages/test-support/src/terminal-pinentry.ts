@@ -77,10 +77,27 @@ export interface RawRecorder {
   ended(): Promise<{ status: string; stderr: string; settings: string }>;
 }
 
-/** Starts such a command in a target of this machine; `before` is a shell command that it runs before it signs. */
-export async function recordRaw(person: Person, words: string, before = ':'): Promise<RawRecorder> {
+/**
+ * A shell command by which a target keeps its terminal busy, for less than it is waited for, and then asks it what it
+ * is: tmux answers with its name, in which there is an `a`.
+ */
+export const QUERY_LATE = `n=0; while [ $n -lt 4000 ]; do printf '\\033#8\\033#8\\033#8'; n=$((n+1)); done > /dev/tty
+  printf '\\033[>q\\033[>q\\033[>q\\033[2J\\033[H' > /dev/tty`;
+
+/**
+ * Starts such a command in a target of this machine; `before` is a shell command that it runs before it signs, `first` are the
+ * words of a command of gpg-bridge that is run before it.
+ */
+export async function recordRaw(
+  person: Person,
+  words: string,
+  before = ':',
+  first = '--version',
+): Promise<RawRecorder> {
   const terminal = await Terminal.of(person);
   await terminal.useForPinentry();
+  // From here: a question of the bridge's shows in the terminal that the daemon was started in.
+  await terminal.enter(`gpg-bridge ${first} > /dev/null; clear; echo it 'is' ready`, /^it is ready$/m);
   const directory = await tempDir();
   const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
   const command = `sh -c ${quoted(RAW_RECORDER)} sh ${directory} ${quoted(before)}`;

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { isatty } from 'node:tty';
+import { TerminalAnswers } from './terminal-answers.ts';
 
 /** What reads this terminal for a target. */
 export interface TerminalReader {
@@ -19,11 +20,26 @@ const PROMPT_MS = 50;
 const SETTINGS_TIMEOUT_MS = 1_000;
 
 export const SETTINGS = 'stty -g';
-/** Prints the settings; without these, which a reader of single keys takes away, Enter is no end of a line. */
-export const FOR_A_PROMPT = 'stty -g&&stty icrnl opost onlcr';
 export const AS_BEFORE = 'stty "$1"';
 /** Reads what there is, at once and not line by line. */
 export const DROP_TYPED = 'stty -icanon -echo min 0 time 0&&cat >/dev/null';
+/** Without the last settings, which a reader of single keys takes away, Enter is no end of a line. */
+export const FOR_A_PROMPT = `${DROP_TYPED};stty "$1"&&stty icrnl opost onlcr`;
+/** Prints the settings on a line, writes queries to the terminal, and prints what is read there until it is killed. */
+const QUERY = 'stty -g&&stty -icanon -echo min 0 time 1&&printf %s "$1" >&0&&while cat;do :;done';
+/** How long a terminal may take for what the target has written to it, and then for a few queries. */
+const ANSWERS_MS = 5_000;
+/** The same for one that took longer the last time. */
+const LATE_ANSWERS_MS = 1_000;
+/** What TERM is where nothing understands a query, and so answers none of the target's. */
+const ANSWERS_NOTHING = /^(?:dumb|unknown)?$/;
+
+/** What is known of a terminal before a prompt. */
+export interface TerminalState {
+  settings: string;
+  /** Whether it has processed all that was written to it, so that no answer to that comes any more. */
+  isSettled: boolean;
+}
 
 /** Keeps a target from reading this terminal while somebody else, such as a pinentry, may ask in it. */
 export class TerminalGate {
@@ -32,6 +48,7 @@ export class TerminalGate {
   #isStopped = false;
   #since = 0;
   #settings = '';
+  #isSettled = true;
   #last = Promise.resolve();
   /** What has gone on while the terminal was held is being stopped again. */
   #stoppingAgain = Promise.resolve();
@@ -48,6 +65,7 @@ export class TerminalGate {
     /** Runs a script on this terminal; resolves to what it prints. */
     private readonly run: (script: string, ...words: string[]) => Promise<string> = inTerminal,
     private readonly now = () => performance.now(),
+    private readonly query: (timeoutMs: number) => Promise<TerminalState> = queryTerminal,
   ) {}
 
   /** Notes the settings that a terminal gets back when its hold is lost. */
@@ -75,10 +93,14 @@ export class TerminalGate {
     return this.#isStopped;
   }
 
-  /** Resolves when nothing is read for the target; as often as it is called `release` has to be. */
-  hold(): Promise<void> {
+  /**
+   * Resolves when nothing is read for the target, to whether a prompt may be shown: it must not where the terminal's
+   * answers to the target could answer it. As often as it is called `release` has to be.
+   */
+  async hold(): Promise<boolean> {
     this.#holds++;
-    return this.#settle();
+    await this.#settle();
+    return this.#isSettled;
   }
 
   release(): Promise<void> {
@@ -104,18 +126,22 @@ export class TerminalGate {
   async #change(): Promise<void> {
     if (this.#isLost) return this.#end();
     const isWanted = this.#holds > 0;
-    if (!this.#reader || isWanted === this.#isStopped) return;
+    if (!this.#reader) return;
+    if (isWanted === this.#isStopped) {
+      if (isWanted && !this.#isSettled) await this.#makeReady();
+      return;
+    }
     if (isWanted) {
       this.#isStopped = true;
       process.on('SIGTSTP', this.#ignore).on('SIGCONT', this.#stopAgain);
       await this.#reader.stop();
-      this.#settings = await this.run(FOR_A_PROMPT);
+      await this.#makeReady();
       this.#since = this.now();
       return;
     }
     if (this.now() - this.#since >= PROMPT_MS) await this.run(DROP_TYPED);
     if (this.#holds > 0) {
-      await this.run(FOR_A_PROMPT); // again, meanwhile
+      await this.run(FOR_A_PROMPT, this.#settings); // again, meanwhile
       return;
     }
     if (this.#settings) await this.run(AS_BEFORE, this.#settings);
@@ -135,6 +161,14 @@ export class TerminalGate {
     this.#stoppingAgain = this.#stoppingAgain.then(() => stopping);
   };
 
+  /** What was typed before goes, too: it can't be told from the terminal's answers. */
+  async #makeReady(): Promise<void> {
+    const { settings, isSettled } = await this.query(this.#isSettled ? ANSWERS_MS : LATE_ANSWERS_MS);
+    this.#settings = settings;
+    this.#isSettled = isSettled;
+    if (settings) await this.run(FOR_A_PROMPT, settings);
+  }
+
   async #end(): Promise<void> {
     const reader = this.#reader;
     if (!reader) return;
@@ -152,22 +186,67 @@ export function ownTerminal(): number | undefined {
   return [0, 1, 2].find((descriptor) => isatty(descriptor));
 }
 
+/** Asks this terminal something, to know when it has processed all that was written before. */
+async function queryTerminal(timeoutMs: number): Promise<TerminalState> {
+  if (ANSWERS_NOTHING.test(process.env.TERM ?? '')) {
+    return { settings: await inTerminal(SETTINGS), isSettled: true };
+  }
+  const answers = new TerminalAnswers();
+  let isSettled = false;
+  let settings: string | undefined;
+  let first = '';
+  await runInTerminal([QUERY, answers.queries], timeoutMs, (text) => {
+    let read = text;
+    if (settings === undefined) {
+      first += text;
+      const end = first.indexOf('\n');
+      if (end < 0) return false;
+      settings = first.slice(0, end);
+      read = first.slice(end + 1);
+    }
+    isSettled ||= answers.take(read);
+    return isSettled;
+  });
+  return { settings: settings ?? '', isSettled };
+}
+
 /** Runs a script on this terminal; returns what it prints. */
 async function inTerminal(script: string, ...words: string[]): Promise<string> {
+  let printed = '';
+  const isDone = await runInTerminal([script, ...words], SETTINGS_TIMEOUT_MS, (text) => {
+    printed += text;
+    return false;
+  });
+  return isDone ? printed.trim() : '';
+}
+
+/** Runs a script on this terminal until `take` returns true for what it prints; false if it can't be run. */
+async function runInTerminal(
+  [script, ...words]: readonly [string, ...string[]],
+  timeoutMs: number,
+  take: (text: string) => boolean,
+): Promise<boolean> {
   const terminal = ownTerminal();
-  if (terminal === undefined) return '';
+  if (terminal === undefined) return false;
   // In a session of its own, as a pinentry is: the kernel would stop it if the target's shell has the foreground.
   const child = spawn('/bin/sh', ['-c', script, 'sh', ...words], {
     stdio: [terminal, 'pipe', 'ignore'],
     detached: true,
-    timeout: SETTINGS_TIMEOUT_MS,
   });
-  let printed = '';
+  // With all that the script has started.
+  const end = () => {
+    try {
+      process.kill(-child.pid!, 'SIGKILL');
+    } catch {
+      // it has ended
+    }
+  };
+  const timer = setTimeout(end, timeoutMs);
   child.stdout?.setEncoding('latin1').on('data', (text: string) => {
-    printed += text;
+    if (take(text)) end();
   });
-  return new Promise((resolve) => {
-    child.once('error', () => resolve(''));
-    child.once('close', () => resolve(printed.trim()));
-  });
+  return new Promise<boolean>((resolve) => {
+    child.once('error', () => resolve(false));
+    child.once('close', () => resolve(true));
+  }).finally(() => clearTimeout(timer));
 }

@@ -16,7 +16,7 @@ export interface TargetUse {
   suspended?: (() => BridgeError | undefined) | undefined;
   /**
    * Keeps others from reading the terminals in which a person may be asked, until the result is called; undefined if
-   * there are none.
+   * there are none. Rejects with why a prompt in one of them could not be trusted.
    */
   holdTerminals?: (() => Promise<() => void> | undefined) | undefined;
   /** Why the target may not make this use, as the grant is by now; asked again whenever a use has waited. */
@@ -112,7 +112,7 @@ export class KeyUseAttempt {
         release(); // the client left meanwhile
       else this.#releaseTerminals = release;
       return this.#refused();
-    });
+    }, notHeld);
   }
 
   /** What was allowed when the use began was more than is allowed now: it would have to be asked about again. */
@@ -141,7 +141,7 @@ export class KeyUseAttempt {
     const refusal = refused ?? this.#putOnRecord();
     if (refusal) return refusal;
     const held = this.target.holdTerminals?.();
-    return held ? held.then((release) => this.#hold(release)) : this.#confirm();
+    return held ? held.then((release) => this.#hold(release), notHeld) : this.#confirm();
   }
 
   /** Goes on when nobody else reads the terminals. */
@@ -179,6 +179,10 @@ export class KeyUseAttempt {
     this.#declined = !this.#isOver;
     return notConfirmed();
   }
+}
+
+function notHeld(error: unknown): BridgeError {
+  return toBridgeError(error, 'the key was not used');
 }
 
 function narrowedMeanwhile(): BridgeError {
