@@ -10,7 +10,7 @@ export const TERMINAL_PINENTRIES = ['curses', 'tty'] as const;
 export type TerminalPinentry = (typeof TERMINAL_PINENTRIES)[number];
 
 /** No letter of it is in anything else that is typed. */
-const PASSPHRASE = '0123456789-98765432101234567890';
+export const PASSPHRASE = '0123456789-98765432101234567890';
 
 /** What a passphrase is typed like: all of it at once, or key by key. */
 export const WAYS_TO_TYPE = ['pasted', 'typed key by key'] as const;
