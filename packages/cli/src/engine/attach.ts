@@ -48,7 +48,8 @@ export async function attachStreams(exec: ExecStream, gate?: TerminalGate): Prom
   exec.stdin.on('error', () => {}); // the command may have ended, or closed its input
   const cut = () => exec.kill();
   const joined = new JoinedStreams(cut, exec.stdin, [exec.stdout, stdout], [exec.stderr, stderr]);
-  const read = stdin.isTTY ? gate?.readBy(joined) : undefined;
+  // Also if only the output is a terminal: what it shows can make it send something.
+  const read = gate?.readBy(joined);
   try {
     return await interruptible(exec.exited, cut, gate);
   } finally {
