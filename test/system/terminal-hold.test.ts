@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { childrenOf, Person, serverOf } from '@gpg-bridge/test-support/cli';
+import { childrenOf, Person, processesWith, serverOf } from '@gpg-bridge/test-support/cli';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import {
   answerPinentry,
@@ -11,7 +11,7 @@ import {
   TERMINAL_PINENTRIES,
   type TerminalPinentry,
 } from '@gpg-bridge/test-support/terminal-pinentry';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 
 /** A process that has nothing to do is ended after less than that. */
 const LINGERS_MS = 4_000;
@@ -19,6 +19,12 @@ const LINGERS_MS = 4_000;
 /** A prompt in the terminal of a command in a target, which reads all keys at once. */
 async function prompted(pinentry: TerminalPinentry) {
   const person = await personWithPassphrase(pinentry);
+  // One whose terminal has gone takes a whole processor, and does not end.
+  onTestFinished(async () => {
+    for (const { pid, command } of await processesWith(`GNUPGHOME=${person.home.dir}\0`)) {
+      if (command.startsWith('pinentry')) process.kill(pid, 'SIGKILL');
+    }
+  });
   const target = `local:${(await person.localHome()).dir}`;
   await person.ok('up', target);
   const [{ pid }] = await person.json<[{ pid: number }]>('status');
