@@ -104,7 +104,7 @@ export async function recordRaw(
   const script = join(directory, 'begin');
   await writeFile(
     script,
-    `gpg-bridge exec ${words} -- ${command} 2> ${directory}/stderr; s=$?; stty -a > ${directory}/settings; echo $s > ${directory}/status\n`,
+    `gpg-bridge exec ${words} -- ${command} < /dev/tty 2> ${directory}/stderr; s=$?; stty -a > ${directory}/settings; echo $s > ${directory}/status\n`,
   );
   await terminal.enter(`. ${script}`, /^it reads now$/m);
   const read = (name: string) => readFile(join(directory, name), 'utf8').catch(() => '');

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { closeSync, constants, openSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { TerminalAnswers } from './terminal-answers.ts';
 
@@ -15,7 +16,7 @@ export interface TerminalReader {
  * In less time nobody has answered a prompt: what was typed is for the target. Whether there was a prompt in this
  * terminal is not known, so what was typed in more time is for nobody.
  */
-const PROMPT_MS = 50;
+export const PROMPT_MS = 50;
 /** A terminal whose output stands still takes no settings. */
 const SETTINGS_TIMEOUT_MS = 1_000;
 
@@ -220,19 +221,30 @@ async function inTerminal(script: string, ...words: string[]): Promise<string> {
   return isDone ? printed.trim() : '';
 }
 
+/** A descriptor of the same terminal that can be read and written, which this process's own may not be. */
+function reopened(descriptor: number): number | undefined {
+  try {
+    return openSync(`/dev/fd/${descriptor}`, constants.O_RDWR | constants.O_NOCTTY);
+  } catch {
+    return undefined; // macOS opens it as it is, and another user's can't be opened
+  }
+}
+
 /** Runs a script on this terminal until `take` returns true for what it prints; false if it can't be run. */
 async function runInTerminal(
   [script, ...words]: readonly [string, ...string[]],
   timeoutMs: number,
   take: (text: string) => boolean,
 ): Promise<boolean> {
-  const terminal = ownTerminal();
-  if (terminal === undefined) return false;
+  const own = ownTerminal();
+  if (own === undefined) return false;
+  const opened = reopened(own);
   // In a session of its own, as a pinentry is: the kernel would stop it if the target's shell has the foreground.
   const child = spawn('/bin/sh', ['-c', script, 'sh', ...words], {
-    stdio: [terminal, 'pipe', 'ignore'],
+    stdio: [opened ?? own, 'pipe', 'ignore'],
     detached: true,
   });
+  if (opened !== undefined) closeSync(opened);
   // With all that the script has started.
   const end = () => {
     try {
