@@ -1,17 +1,49 @@
 import { readFile } from 'node:fs/promises';
+import { Person } from '@gpg-bridge/test-support/cli';
 import { useShell } from '@gpg-bridge/test-support/interactive';
+import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import {
+  addProtectedKey,
+  PASSPHRASE,
   personWithPassphrase,
+  recordRaw,
   recordTyped,
   signAsked,
   TERMINAL_PINENTRIES,
   WAYS_TO_TYPE,
 } from '@gpg-bridge/test-support/terminal-pinentry';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { PROMPT_MS } from '../../packages/cli/src/engine/terminal-gate.ts';
 
 requireSystem('tmux', 'pinentry')('a passphrase for pinentry', () => {
+  it('has what is typed for nobody meanwhile dropped, also if it asks elsewhere', async () => {
+    const elsewhere = await ScriptedPinentry.create(PASSPHRASE);
+    onTestFinished(() => elsewhere.remove());
+    const person = await Person.create({ key: false, agentConf: elsewhere.agentConf });
+    await addProtectedKey(person);
+    await elsewhere.waits();
+    const target = `local:${(await person.localHome()).dir}`;
+    // The terminal's echo tells when the keys are there to be read.
+    const recorder = await recordRaw(person, target, 'stty echo < /dev/tty');
+    await recorder.sign();
+    await elsewhere.asked();
+    // In less time nobody can have been asked, and what was typed is the target's.
+    const since = performance.now();
+    for (let keys = 1; performance.now() - since < 2 * PROMPT_MS; keys++) {
+      await recorder.terminal.type('y');
+      await recorder.terminal.shows(new RegExp(`^y{${keys}}$`, 'm'));
+    }
+    await elsewhere.goOn();
+    expect(await recorder.signed()).toBe('0');
+    await recorder.terminal.type('x');
+    await expect.poll(recorder.received).toMatch(/x$/);
+    expect(await recorder.received()).toBe('x');
+    await recorder.terminal.press('C-c');
+    await recorder.ended();
+  });
+
   describe.each(TERMINAL_PINENTRIES)('%s', (pinentry) => {
     it.each(WAYS_TO_TYPE)(
       '%s does not reach a command of this machine that reads the terminal',

@@ -40,6 +40,8 @@ const ERROR_CODES = {
   PAUSED: { exit: 1 },
   TIME_OVER: { exit: 1 },
   NOT_GRANTED: { exit: 1 },
+  TERMINAL_LOST: { exit: 1 },
+  TERMINAL_SILENT: { exit: 1 },
   KEY_EXPORT_FAILED: { exit: 1 },
   // sessions
   SESSION_UNKNOWN: { exit: 1 },

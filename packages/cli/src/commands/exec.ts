@@ -42,16 +42,26 @@ export async function runThere(
   // Windows has no pinentry that asks in a terminal.
   const hasTerminal = process.platform !== 'win32' && ownTerminal() !== undefined;
   const gate = hasTerminal ? new TerminalGate() : undefined;
+  await gate?.begin();
   const unserve = gate && (await serveTerminal(gate));
   const { status, signal } = await target
     .attach(words, isatty(0) && isatty(1), gate)
     .finally(() => unserve?.());
+  if (gate?.isLost) throw terminalLost(target);
   if (signal) return signalStatus(signal);
   if (status !== null) return status;
   throw new BridgeError('TARGET_CLOSED', {
     what: `it is not known how the command in ${target.name} ended`,
     why: 'the target went away meanwhile',
     fix: 'See whether it still runs.',
+  });
+}
+
+function terminalLost({ name }: Target): BridgeError {
+  return new BridgeError('TERMINAL_LOST', {
+    what: `the command in ${name} was ended`,
+    why: 'a bridge was killed while a prompt may have been up in this terminal, so what you type could have reached the target',
+    fix: 'Answer the prompt if it is still there, then run the command again.',
   });
 }
 

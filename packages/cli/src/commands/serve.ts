@@ -28,6 +28,7 @@ import type { ParsedCommand } from './specs.ts';
 export async function run({ flags }: ParsedCommand): Promise<number> {
   restoreEnvironment(process.env);
   const tell = readyTeller(textFlag(flags, 'ready-fd'));
+  let daemon: Daemon | undefined;
   try {
     const given = withDeadline(withHostAgents(bridgeOptions('serve', flags), process.env));
     checkOptions(given);
@@ -46,7 +47,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
     }
     // Whoever else starts a daemon has looked at what is stored.
     const options = key === undefined ? new GrantChange(new StoredGrants(), target, given).options : given;
-    const daemon = new Daemon({
+    const started = new Daemon({
       target,
       files: files(textFlag(flags, 'pid-file'), target),
       options,
@@ -56,10 +57,11 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
       // Without --ready-fd it runs in the foreground, where a person may read its log.
       ...(flags['ready-fd'] === undefined ? { echo } : {}),
     });
+    daemon = started;
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-      process.on(signal, () => daemon.end(`it got ${signal}`));
+      process.on(signal, () => started.end(`it got ${signal}`));
     }
-    await daemon.run((status) => {
+    await started.run((status) => {
       tell({ ready: status });
       void setDaemonFlags();
     });
@@ -68,6 +70,8 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
     const failure = toBridgeError(error, "can't run the bridge");
     tell({ error: failure.toJSON() });
     throw failure;
+  } finally {
+    await daemon?.terminalsReleased();
   }
 }
 

@@ -149,6 +149,14 @@ export class Daemon {
     }
   }
 
+  /**
+   * Resolves when no terminal is held for a use that the agent has not answered. Until then this process must not end,
+   * though nobody finds it as a bridge any more.
+   */
+  terminalsReleased(): Promise<void> {
+    return this.#keyUses.terminals.released();
+  }
+
   async #retirePredecessor(lost: AbortSignal): Promise<void> {
     if (!this.#predecessor) return;
     const control = this.#predecessor.control ?? this.#held.files.control;

@@ -29,6 +29,7 @@ export interface KeyUsesOptions extends Pick<LifetimeOptions, 'lastUse' | 'end'>
 export class KeyUses {
   readonly use: TargetUse;
   readonly lifetime: Lifetime;
+  readonly terminals: TerminalHolds;
   readonly #options: () => BridgeOptions;
   readonly #log: LogCallback;
   /** Fingerprints of the only SSH keys, where the grant was narrowed since the bridge came up. */
@@ -39,7 +40,7 @@ export class KeyUses {
     this.#log = log;
     const { until, idle = 'none', confirm } = options();
     this.lifetime = new Lifetime({ until, idleSeconds: spanSeconds(idle), lastUse, end });
-    const terminals = new TerminalHolds(stateDirectory(), log);
+    this.terminals = new TerminalHolds(stateDirectory(), log);
     const path = pausePath(); // once: each use of a key looks there several times
     this.use = {
       pace: new PromptPace(confirm ? { maxAtOnce: 1 } : {}),
@@ -48,7 +49,7 @@ export class KeyUses {
         const pause = currentPause(Date.now(), path);
         return pause ? pausedError(pause) : this.lifetime.over;
       },
-      holdTerminals: () => terminals.hold(),
+      holdTerminals: () => this.terminals.hold(),
       forbidden: (use) => (this.#isGranted(use) ? undefined : notGranted()),
     };
   }

@@ -30,6 +30,7 @@ function slowReader() {
       });
     },
     goOn: () => void events.push('goes on'),
+    end: () => void events.push('is ended'),
   };
   return { reader, events, stopped: () => stopped() };
 }
@@ -41,7 +42,11 @@ describe('terminals', () => {
 
   it('are held when nothing is read any more, until they are let go by all', async () => {
     const directory = await stateDir();
-    const gate = new TerminalGate();
+    const gate = new TerminalGate(
+      async () => '',
+      undefined,
+      async () => ({ settings: '', isSettled: true }),
+    );
     const { reader, events, stopped } = slowReader();
     gate.readBy(reader);
     const unserve = await serveTerminal(gate);
@@ -67,7 +72,11 @@ describe('terminals', () => {
   });
 
   it('stay held when a reader comes later', async () => {
-    const gate = new TerminalGate();
+    const gate = new TerminalGate(
+      async () => '',
+      undefined,
+      async () => ({ settings: '', isSettled: true }),
+    );
     await gate.hold();
     const { reader, events, stopped } = slowReader();
     gate.readBy(reader);
@@ -77,9 +86,57 @@ describe('terminals', () => {
     expect(events).toEqual(['stopping', 'stopped', 'goes on']);
   });
 
+  it('are never read again when a daemon has gone without releasing them', async () => {
+    const directory = await stateDir();
+    const gate = new TerminalGate(
+      async () => '',
+      undefined,
+      async () => ({ settings: '', isSettled: true }),
+    );
+    const { reader, events, stopped } = slowReader();
+    gate.readBy(reader);
+    onTestFinished(await serveTerminal(gate));
+    const daemon = net.connect(terminalSocket(directory, process.pid));
+    await expect.poll(() => events).toEqual(['stopping']);
+    stopped();
+    await new Promise((resolve) => daemon.once('data', resolve));
+    daemon.destroy();
+    await expect.poll(() => events).toEqual(['stopping', 'stopped', 'stopping']);
+    stopped();
+    await gate.lost;
+    expect(events.slice(3)).toEqual(['stopped', 'is ended']);
+  });
+
+  it('keep their daemon until all are released', async () => {
+    await stateDir();
+    const gate = new TerminalGate(
+      async () => '',
+      undefined,
+      async () => ({ settings: '', isSettled: true }),
+    );
+    gate.readBy({ stop: async () => {}, goOn: () => {}, end: () => {} });
+    onTestFinished(await serveTerminal(gate));
+    const holds = new TerminalHolds(process.env.GPG_BRIDGE_STATE_DIR!, () => {});
+    await holds.released();
+    const [first, second] = await Promise.all([holds.hold()!, holds.hold()!]);
+    let isReleased = false;
+    const released = holds.released().then(() => {
+      isReleased = true;
+    });
+    first();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(isReleased).toBe(false);
+    second();
+    await released;
+  });
+
   it('of a process that was killed are forgotten', async () => {
     const directory = await stateDir();
-    const gate = new TerminalGate();
+    const gate = new TerminalGate(
+      async () => '',
+      undefined,
+      async () => ({ settings: '', isSettled: true }),
+    );
     onTestFinished(await serveTerminal(gate));
     const dead = terminalSocket(directory, 999_999_999);
     const server = net.createServer().listen(`${dead}.bound`);
@@ -94,10 +151,18 @@ describe('terminals', () => {
 
   it('that do not answer are hardly waited for again, and the log says so', async () => {
     const directory = await stateDir();
-    const gate = new TerminalGate();
-    const { reader } = slowReader();
-    gate.readBy(reader);
-    onTestFinished(await serveTerminal(gate));
+    onTestFinished(
+      await serveTerminal(
+        new TerminalGate(
+          async () => '',
+          undefined,
+          async () => ({ settings: '', isSettled: true }),
+        ),
+      ),
+    ); // it makes the directory
+    const stopped = net.createServer().listen(terminalSocket(directory, 999_999_999));
+    onTestFinished(() => void stopped.close());
+    await new Promise((resolve) => stopped.once('listening', resolve));
     const log = vi.fn();
     const holds = new TerminalHolds(directory, log);
     const since = performance.now();
@@ -107,5 +172,18 @@ describe('terminals', () => {
     expect(first).toBeGreaterThan(1_900);
     expect(performance.now() - since - first).toBeLessThan(1_000);
     expect(log).toHaveBeenCalledOnce();
+  });
+
+  it('whose answers to the target could answer a prompt have the use refused', async () => {
+    const directory = await stateDir();
+    const query = async () => ({ settings: '', isSettled: false });
+    const gate = new TerminalGate(async () => '', undefined, query);
+    const events: string[] = [];
+    gate.readBy({ stop: async () => {}, goOn: () => void events.push('goes on'), end: () => {} });
+    onTestFinished(await serveTerminal(gate));
+    const holds = new TerminalHolds(directory, () => {});
+    await expect(holds.hold()!).rejects.toMatchObject({ code: 'TERMINAL_SILENT' });
+    await expect.poll(() => events).toEqual(['goes on']);
+    await holds.released();
   });
 });

@@ -1,13 +1,17 @@
 import { rmSync } from 'node:fs';
 import type net from 'node:net';
+import { BridgeError } from '@gpg-bridge/core/errors';
 import { connectLocal } from '@gpg-bridge/core/fs/pipe-file';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { terminalSockets } from './state-dir.ts';
+import { ASKED, HELD, RELEASED } from './terminal-server.ts';
 
 /** How long a use of a key waits for a terminal; one whose process is stopped never answers. */
 const ANSWER_MS = 2_000;
 /** The same for one that did not answer the last time. */
 const LATE_ANSWER_MS = 100;
+/** How long one takes at most that has answered at all: it stops what reads it, and asks the terminal something. */
+const READY_MS = 10_000;
 
 /**
  * Keeps every `exec` and `shell` of this user from reading its terminal. In which of them a prompt will show, if it does
@@ -16,46 +20,90 @@ const LATE_ANSWER_MS = 100;
 export class TerminalHolds {
   /** Those that did not answer in time: until they do they are hardly waited for. */
   readonly #late = new Set<string>();
+  readonly #held = new Set<readonly Asked[]>();
+  #whenReleased: (() => void)[] = [];
 
   constructor(
     private readonly directory: string,
     private readonly log: LogCallback,
   ) {}
 
-  /** Resolves when none of them reads, to how to let them go on; undefined if there is none. */
+  /**
+   * Resolves when none of them reads, to how to let them go on; undefined if there is none. Rejects if something else
+   * than a person could answer a prompt in one of them.
+   */
   hold(): Promise<() => void> | undefined {
     const paths = terminalSockets(this.directory);
     if (paths.length === 0) return undefined;
     const asked = paths.map((path) => this.#ask(path));
+    this.#held.add(asked);
     const release = () => {
-      for (const { connection } of asked) connection.destroy();
+      if (!this.#held.delete(asked)) return;
+      // A stopped process never closes its end; that must not keep this one.
+      for (const { connection } of asked) connection.unref().end(RELEASED);
+      if (this.#held.size === 0) for (const tell of this.#whenReleased.splice(0)) tell();
     };
-    return Promise.all(asked.map(({ held }) => held)).then(() => release);
+    return Promise.all(asked.map(({ held }) => held)).then((areReady) => {
+      if (!areReady.includes(false)) return release;
+      release();
+      throw terminalSilent();
+    });
   }
 
-  #ask(path: string): { connection: net.Socket; held: Promise<void> } {
+  /**
+   * Resolves when no terminal is held. Until then the process must not end: a terminal whose hold is lost without a
+   * release ends its command.
+   */
+  released(): Promise<void> {
+    if (this.#held.size === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#whenReleased.push(resolve));
+  }
+
+  #ask(path: string): Asked {
     const connection = connectLocal(path);
-    const held = new Promise<void>((resolve) => {
+    const held = new Promise<boolean>((resolve) => {
       const isLate = this.#late.has(path);
       const giveUp = () => {
         if (!isLate) this.log('a terminal may be read for a target while a key is used', 'warn');
         this.#late.add(path);
-        resolve();
+        resolve(true);
       };
-      const timer = setTimeout(giveUp, isLate ? LATE_ANSWER_MS : ANSWER_MS);
-      connection.once('data', () => {
-        this.#late.delete(path);
+      let timer = setTimeout(giveUp, isLate ? LATE_ANSWER_MS : ANSWER_MS);
+      let said = '';
+      connection.setEncoding('latin1').on('data', (text: string) => {
         clearTimeout(timer);
-        resolve();
+        if (said === '') {
+          this.#late.delete(path);
+          timer = setTimeout(resolve, READY_MS, false);
+        }
+        said = (said + text).slice(0, ASKED.length + HELD.length);
+        if (!said.startsWith(ASKED) || said.length < ASKED.length + HELD.length) return;
+        clearTimeout(timer);
+        resolve(said.endsWith(HELD));
       });
       connection.on('error', ({ code }: NodeJS.ErrnoException) => {
         if (code === 'ECONNREFUSED') rmSync(path, { force: true }); // its process was killed
       });
       connection.once('close', () => {
         clearTimeout(timer);
-        resolve();
+        resolve(true);
       });
     });
     return { connection, held };
   }
+}
+
+/** A terminal that is held, or about to be. */
+interface Asked {
+  connection: net.Socket;
+  /** Whether a prompt may show there. */
+  held: Promise<boolean>;
+}
+
+function terminalSilent(): BridgeError {
+  return new BridgeError('TERMINAL_SILENT', {
+    what: 'the key was not used',
+    why: 'the terminal of an `exec` or `shell` does not answer, so what its target printed could answer a prompt there',
+    fix: 'Press Ctrl-Q in that terminal or end the command. If nothing there understands queries, run it with TERM=dumb.',
+  });
 }

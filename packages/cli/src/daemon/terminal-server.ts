@@ -4,18 +4,30 @@ import type { TerminalGate } from '../engine/terminal-gate.ts';
 import { ensureStateDirectory } from './make-state-dir.ts';
 import { stateDirectory, terminalSocket, unusableState } from './state-dir.ts';
 
+/** What a daemon reads: that this process runs, and then whether a prompt may show in its terminal. */
+export const ASKED = 'asked\n';
+export const HELD = 'held\n';
+export const REFUSED = 'refused\n';
+/** What a daemon sends when the terminal may be read again. A connection that ends without it releases nothing. */
+export const RELEASED = 'released\n';
+
 /**
- * Lets every daemon of this user hold the terminal that this process reads: for as long as it is connected, and it is
- * told when nothing is read. Returns how to end that.
+ * Lets every daemon of this user hold the terminal that this process reads: from when it connects until it says that
+ * it releases it. Returns how to end that.
  */
 export async function serveTerminal(gate: TerminalGate): Promise<() => void> {
   const directory = stateDirectory();
   const path = terminalSocket(directory, process.pid);
   const server = net.createServer((daemon) => {
     daemon.on('error', () => {}); // 'close' follows
-    daemon.once('close', () => void gate.release());
-    daemon.resume();
-    void gate.hold().then(() => daemon.write('held\n'));
+    let said = '';
+    daemon.setEncoding('latin1').on('data', (text: string) => {
+      said = (said + text).slice(0, RELEASED.length);
+    });
+    // A daemon that was killed leaves the prompt behind, and the person may still be typing.
+    daemon.once('close', () => void (said === RELEASED ? gate.release() : gate.lose()));
+    daemon.write(ASKED);
+    void gate.hold().then((isReady) => daemon.write(isReady ? HELD : REFUSED));
   });
   try {
     ensureStateDirectory(directory);

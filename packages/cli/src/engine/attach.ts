@@ -10,6 +10,9 @@ const ENDING_SIGNALS = ['SIGTERM', 'SIGHUP'] as const;
 /** Signals of the keyboard: the terminal sends them to everybody in front of it, so they are not for this process. */
 const KEYBOARD_SIGNALS = ['SIGINT', 'SIGQUIT'] as const;
 
+/** The end of a command that has lost its terminal. */
+const HUNG_UP: ExitInfo = { status: null, signal: 'SIGHUP' };
+
 /** Runs a program of this machine on this process's own streams; resolves to how it ended. */
 export async function attachProcess(
   program: string,
@@ -28,6 +31,8 @@ export async function attachProcess(
     return await new Promise((resolve, reject) => {
       child.once('error', (error) => reject(notRun(program, error)));
       child.once('exit', (status, signal) => resolve({ status, signal }));
+      // One of another user can't be killed.
+      void gate?.lost.then(() => resolve(HUNG_UP));
     });
   } finally {
     read?.();
@@ -41,10 +46,12 @@ export async function attachStreams(exec: ExecStream, gate?: TerminalGate): Prom
   const { stdin, stdout, stderr } = process;
   stdin.on('error', () => exec.stdin.end());
   exec.stdin.on('error', () => {}); // the command may have ended, or closed its input
-  const joined = new JoinedStreams(exec.stdin, [exec.stdout, stdout], [exec.stderr, stderr]);
-  const read = stdin.isTTY ? gate?.readBy(joined) : undefined;
+  const cut = () => exec.kill();
+  const joined = new JoinedStreams(cut, exec.stdin, [exec.stdout, stdout], [exec.stderr, stderr]);
+  // Also if only the output is a terminal: what it shows can make it send something.
+  const read = gate?.readBy(joined);
   try {
-    return await interruptible(exec.exited, () => exec.kill(), gate);
+    return await interruptible(exec.exited, cut, gate);
   } finally {
     read?.();
     letGoOfInput();
@@ -61,14 +68,15 @@ export async function attachTerminal(terminal: TerminalStream, gate?: TerminalGa
   process.once('exit', restore);
   stdin.setRawMode(true);
   stdin.on('error', () => {}); // a terminal that was closed sends SIGHUP, too
-  const joined = new JoinedStreams(stream, [stream, stdout]);
+  const cut = () => stream.destroy();
+  const joined = new JoinedStreams(cut, stream, [stream, stdout]);
   const read = gate?.readBy(joined);
   stdout.on('resize', resize);
   resize();
   // An engine that is slow to make the terminal may not have taken the size: there is one when something is shown.
   stream.once('data', resize);
   try {
-    return await interruptible(terminal.exited, () => stream.destroy(), gate);
+    return await interruptible(terminal.exited, cut, gate);
   } finally {
     read?.();
     stdout.off('resize', resize);
@@ -85,7 +93,11 @@ export async function attachTerminal(terminal: TerminalStream, gate?: TerminalGa
 class JoinedStreams implements TerminalReader {
   readonly #joints: readonly (readonly [Readable, Writable])[];
 
-  constructor(input: Writable, ...outputs: (readonly [Readable, Writable])[]) {
+  constructor(
+    private readonly cut: () => void,
+    input: Writable,
+    ...outputs: (readonly [Readable, Writable])[]
+  ) {
     this.#joints = [[process.stdin, input], ...outputs];
     this.goOn();
   }
@@ -98,6 +110,10 @@ class JoinedStreams implements TerminalReader {
 
   goOn(): void {
     for (const [from, to] of this.#joints) from.pipe(to, { end: from === process.stdin });
+  }
+
+  end(): void {
+    this.cut();
   }
 }
 
@@ -118,7 +134,8 @@ async function interruptible(
   const signals = [...ENDING_SIGNALS, 'SIGINT' as const];
   for (const signal of signals) process.on(signal, interrupted);
   try {
-    return await Promise.race([exited, signalled]);
+    const lost = gate?.lost.then(() => HUNG_UP);
+    return await Promise.race([exited, signalled, ...(lost ? [lost] : [])]);
   } finally {
     for (const signal of signals) process.off(signal, interrupted);
   }

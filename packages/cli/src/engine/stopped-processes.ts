@@ -25,7 +25,9 @@ const STOPS_WITHIN_MS = 500;
  */
 export class StoppedProcesses implements TerminalReader {
   readonly #root: number;
-  #stopped: number[] = [];
+  #stopped = new Set<number>();
+  /** Those that were stopped already, too. */
+  readonly #readers = new Set<number>();
 
   constructor(root: number) {
     this.#root = root;
@@ -33,14 +35,17 @@ export class StoppedProcesses implements TerminalReader {
 
   async stop(): Promise<void> {
     const seen = new Set<number>();
+    // Something may have had them go on. To look for them takes longer than to read a key.
+    for (const pid of this.#stopped) signal(pid, 'SIGSTOP');
     // One that was just started by another, before that was stopped, shows the next time.
     for (;;) {
       const found = readersBelow(this.#root, await allProcesses()).filter(({ pid }) => !seen.has(pid));
       if (found.length === 0) break;
       for (const { pid, isStopped } of found) {
         seen.add(pid);
+        this.#readers.add(pid);
         if (isStopped || !signal(pid, 'SIGSTOP')) continue;
-        this.#stopped.push(pid);
+        this.#stopped.add(pid);
         // A shell that still runs would see that what it has started is stopped, and take it for a job of its own.
         await untilStopped(pid);
       }
@@ -49,8 +54,14 @@ export class StoppedProcesses implements TerminalReader {
 
   /** What a shell has started goes on before the shell looks at it: it does not take it for stopped. */
   goOn(): void {
-    for (const pid of this.#stopped.reverse()) signal(pid, 'SIGCONT');
-    this.#stopped = [];
+    for (const pid of [...this.#stopped].reverse()) signal(pid, 'SIGCONT');
+    this.#stopped.clear();
+    this.#readers.clear();
+  }
+
+  /** SIGHUP would have to wait until they go on, and read. */
+  end(): void {
+    for (const pid of this.#readers) signal(pid, 'SIGKILL');
   }
 }
 

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { Duplex } from 'node:stream';
 import { ask } from '../assuan/ask.ts';
@@ -10,8 +11,18 @@ export interface PinentryQuestion {
   description: string;
   ok: string;
   cancel: string;
-  /** The third button; only some pinentries have one (`hasThirdButton`). */
+  /** The third button; only some pinentries have one (`PinentryAbilities`). */
   other?: string | undefined;
+  /** Yes is a number that has to be typed, and not a key (`PinentryAbilities`). */
+  byNumber?: boolean | undefined;
+}
+
+/** What a pinentry can do. */
+export interface PinentryAbilities {
+  /** It has a third button whose answer can be believed. */
+  hasThirdButton: boolean;
+  /** It takes single keys for answers, also those that a terminal sends by itself. */
+  takesKeys: boolean;
 }
 
 /** How a pinentry is run. */
@@ -35,34 +46,47 @@ const QUICK_MS = 5_000;
  */
 const THIRD_BUTTON = /^(?:curses|gtk2|qt[456]?)(?::|$)/;
 
-/** Whether a pinentry has a third button whose answer can be believed. */
-export async function hasThirdButton(program: string, options: PinentryOptions): Promise<boolean> {
-  const [flavour] = await converse(program, ['GETINFO flavor'], QUICK_MS, options);
-  return THIRD_BUTTON.test(/^D (.*)/m.exec(String(flavour?.bytes))?.[1] ?? '');
+const TAKES_KEYS = /^tty(?::|$)/;
+const SMALLEST_NUMBER = 100;
+const NUMBERS_END = 1_000;
+
+/** Finds out what a pinentry can do. */
+export async function pinentryAbilities(
+  program: string,
+  options: PinentryOptions,
+): Promise<PinentryAbilities> {
+  const [answer] = await converse(program, ['GETINFO flavor'], QUICK_MS, options);
+  const flavor = /^D (.*)/m.exec(String(answer?.bytes))?.[1] ?? '';
+  return { hasThirdButton: THIRD_BUTTON.test(flavor), takesKeys: TAKES_KEYS.test(flavor) };
 }
 
 /** Asks the person at the host. Rejects if the question can't be shown. */
 export async function askPinentry(
   program: string,
-  { description, ok, cancel, other }: PinentryQuestion,
+  { description, ok, cancel, other, byNumber }: PinentryQuestion,
   options: PinentryOptions,
 ): Promise<PinentryAnswer> {
   const { GPG_TTY, TERM, LC_CTYPE, LC_ALL, LANG } = options.env;
   const locale = LC_ALL || LC_CTYPE || LANG;
+  const number = String(randomInt(SMALLEST_NUMBER, NUMBERS_END));
+  const asked = byNumber ? `${description}\n${ok}: type ${number}. ${cancel}: type nothing.` : description;
   const commands = [
     // A pinentry does not have to know an option, and then says so.
     ...(GPG_TTY ? [`OPTION ttyname=${escaped(GPG_TTY)}`, `OPTION ttytype=${escaped(TERM ?? 'dumb')}`] : []),
     ...(locale ? [`OPTION lc-ctype=${escaped(locale)}`] : []),
     `SETTIMEOUT ${TIMEOUT_S}`,
     'SETTITLE GPG Bridge',
-    `SETDESC ${escaped(description)}`,
+    `SETDESC ${escaped(asked)}`,
     `SETOK ${escaped(ok)}`,
     ...(other === undefined ? [] : [`SETNOTOK ${escaped(other)}`]),
     `SETCANCEL ${escaped(cancel)}`,
-    'CONFIRM',
+    ...(byNumber ? ['SETPROMPT Number:', 'GETPIN'] : ['CONFIRM']),
   ];
   const answer = (await converse(program, commands, GIVE_UP_MS, options)).at(-1)!;
-  if (answer.word === 'OK') return 'ok';
+  if (answer.word === 'OK') {
+    if (!byNumber) return 'ok';
+    return /^D (.*)/m.exec(answer.bytes.toString('latin1'))?.[1] === number ? 'ok' : 'cancel';
+  }
   const { code, text } = decodeError(errorValueOf(answer.line) ?? 0);
   if (code === GPG_ERROR.NOT_CONFIRMED && other !== undefined) {
     return /^S BUTTON_INFO close/m.test(answer.bytes.toString('latin1')) ? 'cancel' : 'other';

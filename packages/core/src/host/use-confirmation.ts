@@ -5,7 +5,7 @@ import type { GnupgOptions } from '../gnupg/programs.ts';
 import type { LogCallback } from '../log.ts';
 import { plainLine, printable } from '../text/escape.ts';
 import type { KeyUse } from './key-use-record.ts';
-import { askPinentry, hasThirdButton, type PinentryOptions } from './pinentry-question.ts';
+import { askPinentry, type PinentryOptions, pinentryAbilities } from './pinentry-question.ts';
 
 /** Whom it asks about what. */
 export interface UseConfirmationOptions extends GnupgOptions {
@@ -80,14 +80,15 @@ export class UseConfirmation {
     const options: PinentryOptions = { env: this.#options.env ?? process.env, signal };
     const description = await this.#describe(use);
     const mayLast = use.command !== GET_PASSPHRASE;
-    const three = mayLast && (await hasThirdButton(program, options));
+    const { hasThirdButton, takesKeys: byNumber } = await pinentryAbilities(program, options);
+    const three = mayLast && hasThirdButton;
     const other = three ? TEN_MINUTES : undefined;
-    const first = { description, ok: 'Allow once', cancel: 'Refuse', other };
+    const first = { description, ok: 'Allow once', cancel: 'Refuse', other, byNumber };
     const answer = await askPinentry(program, first, options);
     if (answer !== 'ok') return answer === 'other' ? 'ten-minutes' : 'no';
     if (three || !again || !mayLast) return 'once';
     // Where there are two buttons, who is asked again gets the third as a question of its own.
-    const second = { description, ok: TEN_MINUTES, cancel: 'Only this once' };
+    const second = { description, ok: TEN_MINUTES, cancel: 'Only this once', byNumber };
     return (await askPinentry(program, second, options)) === 'ok' ? 'ten-minutes' : 'once';
   }
 
