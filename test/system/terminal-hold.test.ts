@@ -93,25 +93,23 @@ requireSystem('tmux', 'pinentry')('a prompt in the terminal of `exec`', () => {
 
     if (pinentry === 'tty') {
       it.each([
-        ['the number', 'ok', '0'],
-        ['another key', 'refused', '2'],
-      ])(
-        'of --confirm is answered by a person who types %s, and not by the terminal',
-        async (typed, outcome, status) => {
-          const person = await Person.create({ agentConf: 'pinentry-program /usr/bin/pinentry-tty\n' });
-          const target = `local:${(await person.localHome()).dir}`;
-          const recorder = await recordRaw(person, target, QUERY_LATE, `up ${target} --confirm`);
-          await recorder.sign();
-          const screen = await recorder.terminal.shows(/type \d+[\s\S]*Number:/);
-          const [, number] = /type (\d+)/.exec(screen)!;
-          await recorder.terminal.type(typed === 'the number' ? number! : 'a');
-          await recorder.terminal.press('Enter');
-          expect(await recorder.signed()).toBe(status);
-          expect(await person.json('log', target, '--uses')).toMatchObject([{ outcome }]);
-          await recorder.terminal.press('C-c');
-          await recorder.ended();
-        },
-      );
+        ['takes the number that it shows', ':', true],
+        ['takes no key that the terminal sends by itself', QUERY_LATE, false],
+      ])('of --confirm %s', async (_what, before, isTyped) => {
+        const person = await Person.create({ agentConf: 'pinentry-program /usr/bin/pinentry-tty\n' });
+        const target = `local:${(await person.localHome()).dir}`;
+        const recorder = await recordRaw(person, target, before, `up ${target} --confirm`);
+        await recorder.sign();
+        const screen = await recorder.terminal.shows(/type \d+[\s\S]*Number:/);
+        const [, number] = /type (\d+)/.exec(screen)!;
+        if (isTyped) await recorder.terminal.type(number!);
+        await recorder.terminal.press('Enter');
+        expect(await recorder.signed()).toBe(isTyped ? '0' : '2');
+        const outcome = isTyped ? 'ok' : 'refused';
+        expect(await person.json('log', target, '--uses')).toMatchObject([{ outcome }]);
+        await recorder.terminal.press('C-c');
+        await recorder.ended();
+      });
     }
 
     it('ends the command when the daemon is killed meanwhile, and no key reaches it', async () => {

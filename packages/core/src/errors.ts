@@ -41,7 +41,6 @@ const ERROR_CODES = {
   TIME_OVER: { exit: 1 },
   NOT_GRANTED: { exit: 1 },
   TERMINAL_LOST: { exit: 1 },
-  TERMINAL_SILENT: { exit: 1 },
   KEY_EXPORT_FAILED: { exit: 1 },
   // sessions
   SESSION_UNKNOWN: { exit: 1 },

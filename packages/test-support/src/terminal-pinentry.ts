@@ -78,7 +78,7 @@ export interface RawRecorder {
 }
 
 /**
- * A shell command by which a target keeps its terminal busy, for less than it is waited for, and then asks it what it
+ * A shell command by which a target keeps its terminal busy, and then asks it what it
  * is: tmux answers with its name, in which there is an `a`.
  */
 export const QUERY_LATE = `n=0; while [ $n -lt 4000 ]; do printf '\\033#8\\033#8\\033#8'; n=$((n+1)); done > /dev/tty

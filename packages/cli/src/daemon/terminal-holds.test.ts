@@ -42,11 +42,7 @@ describe('terminals', () => {
 
   it('are held when nothing is read any more, until they are let go by all', async () => {
     const directory = await stateDir();
-    const gate = new TerminalGate(
-      async () => '',
-      undefined,
-      async () => ({ settings: '', isSettled: true }),
-    );
+    const gate = new TerminalGate(async () => '');
     const { reader, events, stopped } = slowReader();
     gate.readBy(reader);
     const unserve = await serveTerminal(gate);
@@ -72,11 +68,7 @@ describe('terminals', () => {
   });
 
   it('stay held when a reader comes later', async () => {
-    const gate = new TerminalGate(
-      async () => '',
-      undefined,
-      async () => ({ settings: '', isSettled: true }),
-    );
+    const gate = new TerminalGate(async () => '');
     await gate.hold();
     const { reader, events, stopped } = slowReader();
     gate.readBy(reader);
@@ -88,11 +80,7 @@ describe('terminals', () => {
 
   it('are never read again when a daemon has gone without releasing them', async () => {
     const directory = await stateDir();
-    const gate = new TerminalGate(
-      async () => '',
-      undefined,
-      async () => ({ settings: '', isSettled: true }),
-    );
+    const gate = new TerminalGate(async () => '');
     const { reader, events, stopped } = slowReader();
     gate.readBy(reader);
     onTestFinished(await serveTerminal(gate));
@@ -109,11 +97,7 @@ describe('terminals', () => {
 
   it('keep their daemon until all are released', async () => {
     await stateDir();
-    const gate = new TerminalGate(
-      async () => '',
-      undefined,
-      async () => ({ settings: '', isSettled: true }),
-    );
+    const gate = new TerminalGate(async () => '');
     gate.readBy({ stop: async () => {}, goOn: () => {}, end: () => {} });
     onTestFinished(await serveTerminal(gate));
     const holds = new TerminalHolds(process.env.GPG_BRIDGE_STATE_DIR!, () => {});
@@ -132,11 +116,7 @@ describe('terminals', () => {
 
   it('of a process that was killed are forgotten', async () => {
     const directory = await stateDir();
-    const gate = new TerminalGate(
-      async () => '',
-      undefined,
-      async () => ({ settings: '', isSettled: true }),
-    );
+    const gate = new TerminalGate(async () => '');
     onTestFinished(await serveTerminal(gate));
     const dead = terminalSocket(directory, 999_999_999);
     const server = net.createServer().listen(`${dead}.bound`);
@@ -151,15 +131,7 @@ describe('terminals', () => {
 
   it('that do not answer are hardly waited for again, and the log says so', async () => {
     const directory = await stateDir();
-    onTestFinished(
-      await serveTerminal(
-        new TerminalGate(
-          async () => '',
-          undefined,
-          async () => ({ settings: '', isSettled: true }),
-        ),
-      ),
-    ); // it makes the directory
+    onTestFinished(await serveTerminal(new TerminalGate(async () => ''))); // it makes the directory
     const stopped = net.createServer().listen(terminalSocket(directory, 999_999_999));
     onTestFinished(() => void stopped.close());
     await new Promise((resolve) => stopped.once('listening', resolve));
@@ -172,18 +144,5 @@ describe('terminals', () => {
     expect(first).toBeGreaterThan(1_900);
     expect(performance.now() - since - first).toBeLessThan(1_000);
     expect(log).toHaveBeenCalledOnce();
-  });
-
-  it('whose answers to the target could answer a prompt have the use refused', async () => {
-    const directory = await stateDir();
-    const query = async () => ({ settings: '', isSettled: false });
-    const gate = new TerminalGate(async () => '', undefined, query);
-    const events: string[] = [];
-    gate.readBy({ stop: async () => {}, goOn: () => void events.push('goes on'), end: () => {} });
-    onTestFinished(await serveTerminal(gate));
-    const holds = new TerminalHolds(directory, () => {});
-    await expect(holds.hold()!).rejects.toMatchObject({ code: 'TERMINAL_SILENT' });
-    await expect.poll(() => events).toEqual(['goes on']);
-    await holds.released();
   });
 });

@@ -1,17 +1,14 @@
 import { rmSync } from 'node:fs';
 import type net from 'node:net';
-import { BridgeError } from '@gpg-bridge/core/errors';
 import { connectLocal } from '@gpg-bridge/core/fs/pipe-file';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import { terminalSockets } from './state-dir.ts';
-import { ASKED, HELD, RELEASED } from './terminal-server.ts';
+import { RELEASED } from './terminal-server.ts';
 
 /** How long a use of a key waits for a terminal; one whose process is stopped never answers. */
 const ANSWER_MS = 2_000;
 /** The same for one that did not answer the last time. */
 const LATE_ANSWER_MS = 100;
-/** How long one takes at most that has answered at all: it stops what reads it, and asks the terminal something. */
-const READY_MS = 10_000;
 
 /**
  * Keeps every `exec` and `shell` of this user from reading its terminal. In which of them a prompt will show, if it does
@@ -28,10 +25,7 @@ export class TerminalHolds {
     private readonly log: LogCallback,
   ) {}
 
-  /**
-   * Resolves when none of them reads, to how to let them go on; undefined if there is none. Rejects if something else
-   * than a person could answer a prompt in one of them.
-   */
+  /** Resolves when none of them reads, to how to let them go on; undefined if there is none. */
   hold(): Promise<() => void> | undefined {
     const paths = terminalSockets(this.directory);
     if (paths.length === 0) return undefined;
@@ -43,11 +37,7 @@ export class TerminalHolds {
       for (const { connection } of asked) connection.unref().end(RELEASED);
       if (this.#held.size === 0) for (const tell of this.#whenReleased.splice(0)) tell();
     };
-    return Promise.all(asked.map(({ held }) => held)).then((areReady) => {
-      if (!areReady.includes(false)) return release;
-      release();
-      throw terminalSilent();
-    });
+    return Promise.all(asked.map(({ held }) => held)).then(() => release);
   }
 
   /**
@@ -61,32 +51,25 @@ export class TerminalHolds {
 
   #ask(path: string): Asked {
     const connection = connectLocal(path);
-    const held = new Promise<boolean>((resolve) => {
+    const held = new Promise<void>((resolve) => {
       const isLate = this.#late.has(path);
       const giveUp = () => {
         if (!isLate) this.log('a terminal may be read for a target while a key is used', 'warn');
         this.#late.add(path);
-        resolve(true);
+        resolve();
       };
-      let timer = setTimeout(giveUp, isLate ? LATE_ANSWER_MS : ANSWER_MS);
-      let said = '';
-      connection.setEncoding('latin1').on('data', (text: string) => {
+      const timer = setTimeout(giveUp, isLate ? LATE_ANSWER_MS : ANSWER_MS);
+      connection.once('data', () => {
+        this.#late.delete(path);
         clearTimeout(timer);
-        if (said === '') {
-          this.#late.delete(path);
-          timer = setTimeout(resolve, READY_MS, false);
-        }
-        said = (said + text).slice(0, ASKED.length + HELD.length);
-        if (!said.startsWith(ASKED) || said.length < ASKED.length + HELD.length) return;
-        clearTimeout(timer);
-        resolve(said.endsWith(HELD));
+        resolve();
       });
       connection.on('error', ({ code }: NodeJS.ErrnoException) => {
         if (code === 'ECONNREFUSED') rmSync(path, { force: true }); // its process was killed
       });
       connection.once('close', () => {
         clearTimeout(timer);
-        resolve(true);
+        resolve();
       });
     });
     return { connection, held };
@@ -96,14 +79,6 @@ export class TerminalHolds {
 /** A terminal that is held, or about to be. */
 interface Asked {
   connection: net.Socket;
-  /** Whether a prompt may show there. */
-  held: Promise<boolean>;
-}
-
-function terminalSilent(): BridgeError {
-  return new BridgeError('TERMINAL_SILENT', {
-    what: 'the key was not used',
-    why: 'the terminal of an `exec` or `shell` does not answer, so what its target printed could answer a prompt there',
-    fix: 'Press Ctrl-Q in that terminal or end the command. If nothing there understands queries, run it with TERM=dumb.',
-  });
+  /** Resolves when nothing is read there. */
+  held: Promise<void>;
 }

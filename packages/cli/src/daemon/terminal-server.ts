@@ -4,10 +4,6 @@ import type { TerminalGate } from '../engine/terminal-gate.ts';
 import { ensureStateDirectory } from './make-state-dir.ts';
 import { stateDirectory, terminalSocket, unusableState } from './state-dir.ts';
 
-/** What a daemon reads: that this process runs, and then whether a prompt may show in its terminal. */
-export const ASKED = 'asked\n';
-export const HELD = 'held\n';
-export const REFUSED = 'refused\n';
 /** What a daemon sends when the terminal may be read again. A connection that ends without it releases nothing. */
 export const RELEASED = 'released\n';
 
@@ -26,8 +22,7 @@ export async function serveTerminal(gate: TerminalGate): Promise<() => void> {
     });
     // A daemon that was killed leaves the prompt behind, and the person may still be typing.
     daemon.once('close', () => void (said === RELEASED ? gate.release() : gate.lose()));
-    daemon.write(ASKED);
-    void gate.hold().then((isReady) => daemon.write(isReady ? HELD : REFUSED));
+    void gate.hold().then(() => daemon.write('held\n'));
   });
   try {
     ensureStateDirectory(directory);
