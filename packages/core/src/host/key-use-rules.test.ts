@@ -90,7 +90,12 @@ describe('the rules for a session', () => {
     const { pace, begun } = rules();
     const usage = { words: new Set(['sign', 'login'] as const), known: true };
     const usages = { of: () => usage, prepare() {}, alsoSigns: () => true };
-    const record = { begin: (use: KeyUse) => (begun.push(use), { finish() {} }) };
+    const record = {
+      begin(use: KeyUse) {
+        begun.push(use);
+        return { finish() {} };
+      },
+    };
     let yes = (_isAllowed: boolean) => {};
     const target: TargetUse = { pace, record, usages, grant: {} };
     const lines = async (admission: unknown) => String(((await admission) as { answer: Buffer }).answer);
