@@ -10,6 +10,7 @@ import {
   type Narrowing,
   narrowing,
   restrictionWords,
+  userWord,
   withoutExtensions,
 } from '../grants/restrictions.ts';
 import { resolveTarget } from '../targets/resolve.ts';
@@ -214,7 +215,13 @@ export class BridgeStarter {
       (status) => status.key !== bridgeKey(target) && isSameTarget(status, target),
     );
     for (const { key, user, options } of others) {
-      const narrower = narrowing(options, mergedOptions(options, change.heldFor(user)));
+      const narrower = narrowing(
+        options,
+        mergedOptions(
+          options,
+          change.heldFor([...(options.user === undefined ? [] : [userWord(options.user)]), user]),
+        ),
+      );
       if (!isEmpty(narrower)) await narrowBridge(this.#running.files(key), narrower);
     }
   }

@@ -8,6 +8,7 @@ import {
   isEmpty,
   NO_RESTRICTIONS,
   namedRestrictions,
+  narrowedGrant,
   narrowing,
   type Restrictions,
   restoredGrant,
@@ -15,7 +16,7 @@ import {
 } from '../grants/restrictions.ts';
 import { operandWords } from '../targets/operand-words.ts';
 import type { Target } from '../targets/target.ts';
-import type { StoredGrants } from './stored-grants.ts';
+import { grantUsers, type StoredGrants } from './stored-grants.ts';
 
 /** What somebody says about a bridge, with what is stored for its target: what comes of both, and how that is stored. */
 export class GrantChange {
@@ -25,7 +26,9 @@ export class GrantChange {
   readonly inherited: string[];
   readonly #stored: StoredGrants;
   readonly #target: Target;
-  readonly #before: Grant | undefined;
+  readonly #before: readonly (Grant | undefined)[];
+  /** Those of them that are there. */
+  readonly #stands: readonly Grant[];
   readonly #changer: GrantChanger;
   readonly #named: Restrictions;
 
@@ -33,13 +36,14 @@ export class GrantChange {
   constructor(stored: StoredGrants, target: Target, given: BridgeOptions, now = Date.now()) {
     this.#stored = stored;
     this.#target = target;
-    this.#before = stored.read(target);
+    this.#before = stored.readEach(target);
+    this.#stands = this.#before.filter((grant) => grant !== undefined);
     this.#named = namedRestrictions(given);
-    this.#changer = { user: target.user, by: changerOf(given) };
-    const before = this.#before ?? NO_RESTRICTIONS;
-    const held = heldFor(before, target.user);
-    if (this.#changer.by !== 'rule') checkOptions(mergedOptions(held, given), held);
-    const merged = under(given, heldFor(this.#after, target.user));
+    const users = grantUsers(target);
+    this.#changer = { users, by: changerOf(given) };
+    const held = heldFor(this.#stands, users);
+    if (!this.isOfRule) checkOptions(mergedOptions(held, given), held);
+    const merged = under(given, heldFor(this.#after, users));
     this.options = withoutMoot(merged, merged);
     const { until } = this.options;
     if (until !== undefined && Date.parse(until) <= now) throw timeOver(target, this.options);
@@ -48,8 +52,8 @@ export class GrantChange {
   }
 
   /** The restrictions that hold for another user of the target from now on. */
-  heldFor(user: string): Restrictions {
-    return heldFor(this.#after, user);
+  heldFor(users: readonly string[]): Restrictions {
+    return heldFor(this.#after, users);
   }
 
   /** Whether it may concern other users of the target. */
@@ -59,45 +63,62 @@ export class GrantChange {
 
   /** Stores what takes something away, before anything else happens. */
   async begin(): Promise<void> {
-    const held = heldFor(this.#before ?? NO_RESTRICTIONS, this.#target.user);
-    const narrower = namedRestrictions(narrowing(held, { ...held, ...this.#named }));
-    if (isEmpty(narrower)) return;
-    await this.#stored.change(this.#target, (grant) =>
-      this.#changer.by === 'rule'
-        ? { ...grant, rule: { ...grant.rule, ...narrower } }
-        : changedGrant(grant, this.#changer, narrower),
-    );
+    if (isEmpty(this.#narrower)) return;
+    await this.#stored.change(this.#target, (grant) => this.#narrowed(grant));
   }
 
-  /** Stores the whole change: it has been made. */
+  /** Stores the whole change. */
   async commit(): Promise<void> {
     // A container that was made again gets an entry by its own ID, also if nothing was named.
-    if (isEmpty(this.#named) && !this.#before) return;
+    if (isEmpty(this.#named) && this.#stands.length === 0) return;
     await this.#stored.change(this.#target, (grant) => changedGrant(grant, this.#changer, this.#named));
   }
 
-  /** Stores again what was stored before: nothing came of the change. */
+  /** Nothing came of the change: what takes something away stays, what lifts something is as it was before. */
+  async keepNarrower(): Promise<void> {
+    if (isEmpty(this.#named)) return;
+    await this.#stored.change(this.#target, (grant, at) => this.#narrowed(this.#restored(grant, at)));
+  }
+
+  /** Stores again what was stored before: what was named can't be had. */
   async rollBack(): Promise<void> {
     if (isEmpty(this.#named)) return;
-    const before = this.#before ?? NO_RESTRICTIONS;
-    await this.#stored.change(this.#target, (grant) =>
-      restoredGrant(grant, before, this.#changer, this.#named),
-    );
+    await this.#stored.change(this.#target, (grant, at) => this.#restored(grant, at));
+  }
+
+  /** What it takes away, in a person's words. */
+  get narrowerWords(): string[] {
+    return restrictionWords(this.#narrower);
+  }
+
+  get #narrower(): Restrictions {
+    const held = heldFor(this.#stands, this.#changer.users);
+    return namedRestrictions(narrowing(held, { ...held, ...this.#named }));
+  }
+
+  #narrowed(grant: Grant): Grant {
+    return narrowedGrant(grant, this.#changer, this.#narrower);
+  }
+
+  #restored(grant: Grant, at: number): Grant {
+    const before = this.#before[at] ?? this.#stands[0] ?? NO_RESTRICTIONS;
+    return restoredGrant(grant, before, this.#changer, this.#named);
   }
 
   /** Whether a rule says it, which leaves a bridge that runs as it is. */
   get isOfRule(): boolean {
-    return this.#changer.by === 'rule';
+    return this.#changer.by === 'rule' || this.#changer.by === 'ruleUser';
   }
 
-  get #after(): Grant {
-    return changedGrant(this.#before ?? NO_RESTRICTIONS, this.#changer, this.#named);
+  get #after(): Grant[] {
+    const before = this.#stands.length === 0 ? [NO_RESTRICTIONS] : this.#stands;
+    return before.map((grant) => changedGrant(grant, this.#changer, this.#named));
   }
 }
 
-/** A rule's own options, a person's for one user, or for everyone. */
+/** A rule's own options or a person's, for one user or for everyone. */
 function changerOf({ rule, user }: BridgeOptions): GrantChanger['by'] {
-  if (rule !== undefined) return 'rule';
+  if (rule !== undefined) return user === undefined ? 'rule' : 'ruleUser';
   return user === undefined ? 'everyone' : 'user';
 }
 
