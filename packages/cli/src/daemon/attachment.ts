@@ -8,7 +8,6 @@ import { heartbeatTimes } from '../bridge/heartbeat-times.ts';
 import type { HostAgents, KnownKeys } from '../bridge/host-agents.ts';
 import type { Journal } from '../bridge/journal.ts';
 import { type BridgeOptions, isGpgImplied, isSshImplied } from '../bridge-options.ts';
-import type { Narrowing } from '../grants/restrictions.ts';
 import { inHome } from '../targets/home.ts';
 import type { Target } from '../targets/target.ts';
 import type { DaemonStatus } from './control.ts';
@@ -47,6 +46,7 @@ export type Succession = Pick<Predecessor, 'sockets' | 'keeps'>;
 export class Attachment {
   readonly #options: AttachmentOptions;
   #bridge: Bridge | undefined;
+  #late: LateModules | undefined;
   #starting: Promise<unknown> | undefined;
   #agents: HostAgents = {};
   #agentWarnings: readonly string[] = [];
@@ -173,17 +173,17 @@ export class Attachment {
     }
   }
 
-  /**
-   * Has the bridge that serves the target keep to narrower options, of which `apply` takes note, before any other key is
-   * used. Throws for a key that is not there, and then nothing has changed.
-   */
-  async narrow(narrower: Narrowing, apply: () => void): Promise<void> {
-    await this.untilStarted(); // what is being attached would be given the options of before
-    const { confirmUses, narrowedKeys, notifyOfUses } = await import('./late-modules.ts');
-    const keys = await narrowedKeys(narrower, this.#agents.ssh);
-    apply();
-    this.#askPerson({ confirmUses, notifyOfUses });
-    this.#options.keyUses.narrow(keys);
+  /** Has the bridge that serves the target keep to the options as they are by now, as far as no key is looked up. */
+  keepToOptions(): void {
+    if (this.#late) this.#askPerson(this.#late);
+    this.#options.keyUses.narrow({});
+  }
+
+  /** The same for the keys that are named. Throws for one that is not there. */
+  async keepToKeys(named: Parameters<LateModules['narrowedKeys']>[0]): Promise<void> {
+    await this.untilStarted(); // what is being attached was given the options of before
+    const { narrowedKeys } = await import('./late-modules.ts');
+    this.#options.keyUses.narrow(await narrowedKeys(named, this.#agents.ssh));
   }
 
   #askPerson({ confirmUses, notifyOfUses }: Pick<LateModules, 'confirmUses' | 'notifyOfUses'>): void {
@@ -204,9 +204,8 @@ export class Attachment {
       signal,
       (late) => late.kill(),
     );
-    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, notifyOfUses, ...usage } = await import(
-      './late-modules.ts'
-    );
+    this.#late = await import('./late-modules.ts');
+    const { afterKeyringChange, Bridge, confirmUses, findHostAgents, notifyOfUses, ...usage } = this.#late;
     const { isEverything, KeyUsages, leftOutKeys } = usage;
     const { use } = keyUses;
     const usages = new KeyUsages({ log });

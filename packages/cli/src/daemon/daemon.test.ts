@@ -4,6 +4,7 @@ import { PROGRAM } from '@gpg-bridge/test-support/cli';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, it, onTestFinished, vi } from 'vitest';
+import { StoredGrants } from '../manager/stored-grants.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { Daemon } from './daemon.ts';
 import { filesBeside } from './state-dir.ts';
@@ -29,7 +30,13 @@ it('a daemon that is told to end in the moment before it is ready says so', asyn
     return () => {};
   };
   const files = filesBeside(join(await tempDir(), 'b.pid'));
-  const daemon = new Daemon({ target, files, options, verbose: false });
+  const daemon = new Daemon({
+    target,
+    files,
+    options,
+    stored: new StoredGrants(dirname(files.pid)),
+    verbose: false,
+  });
   let isReady = false;
   const run = daemon.run(() => {
     isReady = true;

@@ -1,5 +1,6 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { type BridgeOptions, checkOptions, mergedOptions, withoutMoot } from '../bridge-options.ts';
+import { isUnknownKey } from '../daemon/narrower.ts';
 import {
   changedGrant,
   type Grant,
@@ -51,11 +52,6 @@ export class GrantChange {
     this.inherited = restrictionWords(this.options).filter((word) => !named.has(word));
   }
 
-  /** The restrictions that hold for another user of the target from now on. */
-  heldFor(users: readonly string[]): Restrictions {
-    return heldFor(this.#after, users);
-  }
-
   /** Whether it may concern other users of the target. */
   get isForEveryone(): boolean {
     return this.#changer.by === 'everyone' && !isEmpty(this.#named);
@@ -78,6 +74,16 @@ export class GrantChange {
   async keepNarrower(): Promise<void> {
     if (isEmpty(this.#named)) return;
     await this.#stored.change(this.#target, (grant, at) => this.#narrowed(this.#restored(grant, at)));
+  }
+
+  /** A change failed for this reason: it is as if it had not been named if that is why, and else stays as narrow. */
+  async failed(error: unknown): Promise<void> {
+    await (this.isWrong(error) ? this.rollBack() : this.keepNarrower());
+  }
+
+  /** Whether a key that was named is why a change failed. */
+  isWrong(error: unknown): boolean {
+    return isUnknownKey(error) && (this.#named.gpgKeys ?? this.#named.sshKeys) !== undefined;
   }
 
   /** Stores again what was stored before: what was named can't be had. */

@@ -1,0 +1,104 @@
+import { BridgeError } from '@gpg-bridge/core/errors';
+import type { KeyUse } from '@gpg-bridge/core/host/key-use-record';
+import { type BridgeOptions, mergedOptions } from '../bridge-options.ts';
+import type { Narrowing } from '../grants/restrictions.ts';
+
+/** What is narrowed. */
+export interface NarrowerOptions {
+  /** As they are by now. */
+  options(): BridgeOptions;
+  setOptions(options: BridgeOptions): void;
+  /** Has everything that needs no lookup follow the options. */
+  keepToOptions(): void;
+  /** Looks up keys, and has the bridge keep to them. */
+  keepToKeys(named: Pick<BridgeOptions, 'gpgKeys' | 'sshKeys'>): Promise<void>;
+}
+
+type Named = Pick<Narrowing, 'gpgKeys' | 'sshKeys'>;
+
+/**
+ * Narrows what a bridge's target may do. What needs no lookup holds at once; until keys that are named have been looked
+ * up, which an agent may hold off that waits for a person, none of their kind is used.
+ */
+export class Narrower {
+  readonly #bridge: NarrowerOptions;
+  /** Names that are not looked up yet. */
+  #unknown: Named = {};
+  #looking: Promise<void> | undefined;
+
+  constructor(bridge: NarrowerOptions) {
+    this.#bridge = bridge;
+  }
+
+  /** Resolves when keys that are named have been looked up; throws for one that is not there, which is as if not named. */
+  async narrow(narrower: Narrowing): Promise<void> {
+    const before = this.#bridge.options();
+    const unknownBefore = this.#unknown;
+    this.#bridge.setOptions(mergedOptions(before, { gnupgHome: before.gnupgHome!, ...narrower }));
+    const { gpgKeys, sshKeys } = narrower;
+    const unknown = { ...(gpgKeys && { gpgKeys }), ...(sshKeys && { sshKeys }) };
+    if (gpgKeys || sshKeys) this.#unknown = { ...unknownBefore, ...unknown };
+    this.#bridge.keepToOptions();
+    if (!gpgKeys && !sshKeys) return;
+    try {
+      await this.#lookUp();
+    } catch (error) {
+      if (isUnknownKey(error)) this.#takeBack(unknown, before, unknownBefore);
+      throw error;
+    }
+  }
+
+  /** Why a key must not be used yet. */
+  forbids({ command }: KeyUse): BridgeError | undefined {
+    const { gpgKeys, sshKeys } = this.#unknown;
+    // An ssh-agent that is gpg-agent has the same private keys.
+    if (!gpgKeys && !(sshKeys && command === 'sign')) return undefined;
+    void this.#lookUp().catch(() => {}); // what kept it from being looked up may have passed
+    return new BridgeError('NOT_GRANTED', {
+      what: 'the key was not used',
+      why: 'what the target may do was narrowed, and which keys that leaves is not known yet',
+      fix: 'Try again.',
+    });
+  }
+
+  /** Resolves when nothing is being looked up. */
+  async settled(): Promise<void> {
+    await this.#looking?.catch(() => {});
+  }
+
+  #lookUp(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = undefined;
+    });
+    return this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    for (let unknown: Named | undefined; unknown !== this.#unknown; ) {
+      unknown = this.#unknown; // more may be named meanwhile
+      const { gpgKeys = [], sshKeys = [] } = this.#bridge.options();
+      await this.#bridge.keepToKeys({
+        ...(gpgKeys.length > 0 ? { gpgKeys } : {}),
+        ...(sshKeys.length > 0 ? { sshKeys } : {}),
+      });
+    }
+    this.#unknown = {};
+  }
+
+  #takeBack(named: Named, before: BridgeOptions, unknownBefore: Named): void {
+    const now = { ...this.#bridge.options() };
+    for (const name of ['gpgKeys', 'sshKeys'] as const) {
+      if (named[name] === undefined || now[name] !== named[name]) continue;
+      if (before[name] === undefined) delete now[name];
+      else now[name] = before[name];
+    }
+    this.#bridge.setOptions(now);
+    this.#unknown = unknownBefore;
+  }
+}
+
+/** Whether an error says that a key which was named is not there, and not that this can't be known. */
+export function isUnknownKey(error: unknown): boolean {
+  if (!(error instanceof BridgeError)) return false;
+  return /^(?:GPG|SSH)_KEY_UNKNOWN$/.test(error.code) && error.what.startsWith("can't offer the ");
+}
