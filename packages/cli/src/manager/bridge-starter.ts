@@ -116,9 +116,11 @@ export class BridgeStarter {
       // What can't be had is not kept, and what was stored before is again.
       if (first.isWrong(error)) await first.rollBack();
       const isTold = error instanceof BridgeError && error.code === 'BRIDGE_NOT_RUNNING';
-      throw lock?.stopped.aborted && !isTold
-        ? stoppedMeanwhile(target.name, isChange || running ? 'changed' : 'started')
-        : narrowed.stays(error);
+      throw narrowed.stays(
+        lock?.stopped.aborted && !isTold
+          ? stoppedMeanwhile(target.name, isChange || running ? 'changed' : 'started')
+          : error,
+      );
     } finally {
       lock?.release();
     }
@@ -228,7 +230,11 @@ export class BridgeStarter {
   ): Promise<BridgeInfo> {
     const options = this.#changed(target, running, change);
     await this.#narrow(target, running, change); // which may be another one by now
-    return this.#whileStored(change, () => this.#succeed(target, running, options, now, lock));
+    return this.#whileStored(change, () => this.#succeed(target, running, options, now, lock)).catch(
+      (error: unknown) => {
+        throw lock.stopped.aborted ? stoppedMeanwhile(target.name) : error;
+      },
+    );
   }
 
   /** Starts a bridge in the place of one that runs. */
