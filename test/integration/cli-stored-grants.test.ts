@@ -212,9 +212,12 @@ describe('restrictions', () => {
       writeFileSync(path, bad);
       const error = await refusal('up', name);
       expect(error).toMatchObject({ code: 'GRANT_UNREADABLE', what: expect.stringContaining(path) });
-      expect(error.fix).not.toMatch(/--forget|--gpg-key all/);
+      expect(error.fix).not.toMatch(/--forget|--gpg-key all|remove|GPG_BRIDGE_STATE_DIR/);
       const exec = await person.run(['exec', name, '--', 'true']);
       expect(exec.status).toBe(1);
+      const shown = await person.run(['status', name]);
+      expect(shown.status).toBe(3);
+      expect(shown.stderr).toContain(`can't read the restrictions in ${path}`);
     }
     expect(await person.json('status')).toEqual([]);
     writeFileSync(path, good);
@@ -237,7 +240,10 @@ describe('--for', () => {
     await person.ok('down', name);
     await up();
     expect((await status()).endsAt).toBe(later);
-    await up('--for', '1s');
+    // Its daemon ends when it is over, and when it sees that it is.
+    for (const [path, text] of grantFiles(person))
+      putInPlace(path, text.replace(/"until":"[^"]*"/, '"until":"2026-01-01T00:00:00.000Z"'));
+    await person.run(['status', name]);
     await person.settled();
     const error = await refusal('up', name);
     expect(error.code).toBe('TIME_OVER');

@@ -219,7 +219,7 @@ function unreadable(path: string, why: string, cause?: unknown): BridgeError {
   return new BridgeError('GRANT_UNREADABLE', {
     what: `can't read the restrictions in ${path}`,
     why,
-    fix: 'Restore the file: until then no key is used. `gpg-bridge status` names the target.',
+    fix: 'Restore the file. Until then its target uses no key.',
     ...(cause === undefined ? {} : { cause }),
   });
 }
