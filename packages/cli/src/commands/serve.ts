@@ -15,9 +15,9 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
+import { StoredGrants } from '../daemon/stored-grants.ts';
 import { setDaemonFlags } from '../daemon/v8-flags.ts';
 import { GrantChange } from '../manager/grant-change.ts';
-import { StoredGrants } from '../manager/stored-grants.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, leadsElsewhere, type Target } from '../targets/target.ts';
 import { bridgeOptions, textFlag } from './flags.ts';

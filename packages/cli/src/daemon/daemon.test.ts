@@ -4,10 +4,10 @@ import { PROGRAM } from '@gpg-bridge/test-support/cli';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { StoredGrants } from '../manager/stored-grants.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { Daemon } from './daemon.ts';
 import { filesBeside } from './state-dir.ts';
+import { StoredGrants } from './stored-grants.ts';
 
 // The servers lie beside the built command, and this one is not built.
 vi.mock('../bridge/server-source.ts', () => ({

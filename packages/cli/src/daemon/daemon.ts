@@ -5,7 +5,6 @@ import type { LogLevel } from '@gpg-bridge/core/log';
 import { Journal } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { type Narrowing, restrictionWords, withoutExtensions } from '../grants/restrictions.ts';
-import type { StoredGrants } from '../manager/stored-grants.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { Attachment, type Succession } from './attachment.ts';
 import { type DaemonStatus, serveControl } from './control.ts';
@@ -19,6 +18,7 @@ import { LogFile } from './log-file.ts';
 import { isUnknownKey, Narrower } from './narrower.ts';
 import { type BridgeFiles, bridgeFiles } from './state-dir.ts';
 import { daemonStatus } from './status.ts';
+import type { StoredGrants } from './stored-grants.ts';
 import { toldToEnd, unlessEnding } from './unless-ending.ts';
 
 /** What a daemon is started with. */

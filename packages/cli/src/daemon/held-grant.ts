@@ -2,8 +2,8 @@ import { lstatSync } from 'node:fs';
 import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { heldFor, heldWithin, isEmpty, type Narrowing, narrowing } from '../grants/restrictions.ts';
-import { grantUsers, type StoredGrants } from '../manager/stored-grants.ts';
 import type { Target } from '../targets/target.ts';
+import { grantUsers, type StoredGrants } from './stored-grants.ts';
 
 /** Which bridge is held to what. */
 export interface HeldGrantOptions {

@@ -5,6 +5,7 @@ import { askDaemon, type CheckRequest, type DaemonStatus } from '../daemon/contr
 import { type Predecessor, stoppedMeanwhile } from '../daemon/handover.ts';
 import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
+import { StoredGrants } from '../daemon/stored-grants.ts';
 import {
   isEmpty,
   type Narrowing,
@@ -21,7 +22,6 @@ import { isUp, isUsable } from './is-usable.ts';
 import type { RunningBridges } from './running-bridges.ts';
 import { spawnDaemon } from './spawn-daemon.ts';
 import { removeLeftovers, stopDaemon } from './stop-daemon.ts';
-import { StoredGrants } from './stored-grants.ts';
 import type { BridgeInfo, EnsureOptions } from './types.ts';
 
 /** How bridges are started, and who is told about it; everything has a default. */

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
 import type { BridgeOptions } from '../bridge-options.ts';
+import { StoredGrants } from '../daemon/stored-grants.ts';
 import type { Target } from '../targets/target.ts';
 import { GrantChange } from './grant-change.ts';
-import { StoredGrants } from './stored-grants.ts';
 
 /** A container, as far as a grant looks at it. */
 const container = (id: string, name: string, user = '0') =>

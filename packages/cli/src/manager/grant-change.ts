@@ -1,6 +1,7 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { type BridgeOptions, checkOptions, mergedOptions, withoutMoot } from '../bridge-options.ts';
 import { isUnknownKey } from '../daemon/narrower.ts';
+import { grantUsers, type StoredGrants } from '../daemon/stored-grants.ts';
 import {
   changedGrant,
   type Grant,
@@ -17,7 +18,6 @@ import {
 } from '../grants/restrictions.ts';
 import { operandWords } from '../targets/operand-words.ts';
 import type { Target } from '../targets/target.ts';
-import { grantUsers, type StoredGrants } from './stored-grants.ts';
 
 /** What somebody says about a bridge, with what is stored for its target: what comes of both, and how that is stored. */
 export class GrantChange {

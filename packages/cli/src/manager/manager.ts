@@ -4,6 +4,7 @@ import { type BridgeSelector, checkOptions, withDeadline, withHostAgents } from 
 import { askDaemon, type DaemonStatus } from '../daemon/control.ts';
 import { hasName } from '../daemon/match-target.ts';
 import { type BridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
+import { grantUsers, StoredGrants } from '../daemon/stored-grants.ts';
 import { heldFor, namesRestriction, type Restrictions } from '../grants/restrictions.ts';
 import { workingInfo } from './bridge-info.ts';
 import type { StartOptions } from './bridge-starter.ts';
@@ -12,7 +13,6 @@ import { isListening } from './is-usable.ts';
 import { locateKnown, resolveKnown } from './look-up.ts';
 import { RunningBridges } from './running-bridges.ts';
 import type { StopResult } from './stop-daemon.ts';
-import { grantUsers, StoredGrants } from './stored-grants.ts';
 import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
 /** How a manager is set up; everything has a default. */

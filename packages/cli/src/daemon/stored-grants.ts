@@ -3,9 +3,6 @@ import { existsSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { readPlainFile } from '@gpg-bridge/core/fs/plain-file';
-import { whileClaimed } from '../daemon/claim.ts';
-import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
-import { checkStateDirectory, recordDirectory, stateDirectory, unusableState } from '../daemon/state-dir.ts';
 import {
   type Grant,
   hasUser,
@@ -16,6 +13,9 @@ import {
 } from '../grants/restrictions.ts';
 import type { LocatedName } from '../targets/resolve.ts';
 import type { Target } from '../targets/target.ts';
+import { whileClaimed } from './claim.ts';
+import { ensureStateDirectory } from './make-state-dir.ts';
+import { checkStateDirectory, recordDirectory, stateDirectory, unusableState } from './state-dir.ts';
 
 /** What a target is known by in its grant. */
 export type GrantTarget = Pick<Target, 'kind' | 'id' | 'canonical' | 'place' | 'name' | 'typed'>;
