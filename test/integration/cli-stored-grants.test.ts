@@ -182,6 +182,19 @@ describe('restrictions', () => {
     expect((await signWith('bob@example.org')).status).not.toBe(0);
   });
 
+  it('are stored for a bridge whose daemon does not answer, which then keeps to them', async () => {
+    const { person, name, up, signWith, status } = await personWithTwoKeys();
+    await up();
+    const { pid } = await status();
+    process.kill(pid, 'SIGSTOP');
+    const failed = await person.run(['up', name, '--gpg-key', 'ada@example.org']);
+    process.kill(pid, 'SIGCONT');
+    expect(failed.status).not.toBe(0);
+    expect(failed.stderr).toMatch(/restrictions that were named are kept: --gpg-key/);
+    expect((await signWith('bob@example.org')).status).not.toBe(0);
+    expect((await status()).options.gpgKeys).toEqual(['ada@example.org']);
+  });
+
   it('hold for a command whatever else is in the environment', async () => {
     const { person, status } = await personWithTwoKeys();
     const home = await person.localHome();

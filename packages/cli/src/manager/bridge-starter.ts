@@ -78,7 +78,11 @@ export class BridgeStarter {
     const serves = async (status: DaemonStatus) =>
       keep ? status.state !== 'ending' : isUsable(status, change.options);
     const files = this.#running.files(bridgeKey(target));
-    let running = await this.#running.findFollowing(target);
+    let running = await this.#running.findFollowing(target).catch(async (error: unknown) => {
+      // A daemon that does not answer looks at what is stored all the same.
+      await first.begin();
+      throw new Narrowed(first, undefined, {}).stays(error);
+    });
     const isChange = running !== undefined;
     const reuse = async (status: DaemonStatus) => {
       // A daemon holds to what is stored: more time is stored before it gets that.
