@@ -118,7 +118,7 @@ export class BridgeStarter {
       return await this.#start(target, files, change, lock);
     } catch (error) {
       // What can't be had is not kept, and what was stored before is again.
-      if (first.isWrong(error)) await first.rollBack();
+      if (first.isWrong(error)) await first.failed(error);
       const isTold = error instanceof BridgeError && error.code === 'BRIDGE_NOT_RUNNING';
       throw narrowed.stays(
         lock?.stopped.aborted && !isTold
@@ -346,9 +346,8 @@ class Narrowed {
 
   /** The error of a change that failed, after which all this stays so. */
   stays(error: unknown): unknown {
-    if (this.#change.isWrong(error)) return error;
-    const narrower = restrictionWords(this.#narrower);
-    const stored = this.#change.narrowerWords;
+    const stored = this.#change.keptWords(error);
+    const narrower = this.#change.isWrong(error) ? [] : restrictionWords(this.#narrower);
     if (narrower.length + stored.length === 0) return error;
     const { code, what, why, fix } = toBridgeError(error, 'the bridge was not changed');
     const stays =

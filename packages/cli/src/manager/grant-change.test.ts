@@ -1,5 +1,6 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { BridgeError } from '@gpg-bridge/core/errors';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
 import type { BridgeOptions } from '../bridge-options.ts';
@@ -82,7 +83,7 @@ describe('what is stored for a container', () => {
     expect(at({ rule: 'box', for: '1h', until: evenLater })).toMatchObject({ until: evenLater });
   });
 
-  it('is narrower before a change is made, wider only after it, and as before when nothing came of it', async () => {
+  it('is narrower before a change is made, wider only after it', async () => {
     const { up, change, stored } = await grants();
     const box = container('1', 'box');
     await up(box, { gpgKeys: ['a'] });
@@ -90,9 +91,6 @@ describe('what is stored for a container', () => {
     expect(made.options).toEqual({ gpgKeys: [], confirm: true });
     await made.begin();
     expect(stored.read(box)[0]!.everyone).toEqual({ gpgKeys: ['a'], confirm: true });
-    await made.rollBack();
-    expect(stored.read(box)[0]!.everyone).toEqual({ gpgKeys: ['a'] });
-    await made.begin();
     await made.commit();
     expect(stored.read(box)[0]!.everyone).toEqual({ confirm: true });
   });
@@ -104,11 +102,17 @@ describe('what is stored for a container', () => {
     const made = change(box, { gpgKeys: [], confirm: true });
     await made.begin();
     await made.commit();
-    await made.keepNarrower();
+    await made.failed();
     expect(stored.read(box)[0]!.everyone).toEqual({ gpgKeys: ['a'], confirm: true });
+    // A key that is not there is as if it had not been named.
+    const wrong = change(box, { gpgKeys: ['eve'], notify: true });
+    await wrong.begin();
+    const facts = { what: "can't offer the GPG key eve", why: 'none', fix: 'none' };
+    await wrong.failed(new BridgeError('GPG_KEY_UNKNOWN', facts));
+    expect(stored.read(box)[0]!.everyone).toEqual({ gpgKeys: ['a'], confirm: true, notify: true });
     const first = change(container('2', 'new'), { decrypt: false });
     await first.begin();
-    await first.keepNarrower();
+    await first.failed();
     expect(await up(container('2', 'new'))).toEqual({ decrypt: false });
   });
 

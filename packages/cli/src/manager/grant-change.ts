@@ -60,7 +60,7 @@ export class GrantChange {
   /** Stores what takes something away, before anything else happens. */
   async begin(): Promise<void> {
     if (isEmpty(this.#narrower)) return;
-    await this.#stored.change(this.#target, (grant) => this.#narrowed(grant));
+    await this.#stored.change(this.#target, (grant) => narrowedGrant(grant, this.#changer, this.#narrower));
   }
 
   /** Stores the whole change. */
@@ -70,31 +70,26 @@ export class GrantChange {
     await this.#stored.change(this.#target, (grant) => changedGrant(grant, this.#changer, this.#named));
   }
 
-  /** Nothing came of the change: what takes something away stays, what lifts something is as it was before. */
-  async keepNarrower(): Promise<void> {
+  /**
+   * Nothing came of the change, for this reason: what takes something away stays, what lifts something is as it was
+   * before, and so are keys that can't be had.
+   */
+  async failed(error?: unknown): Promise<void> {
     if (isEmpty(this.#named)) return;
-    await this.#stored.change(this.#target, (grant, at) => this.#narrowed(this.#restored(grant, at)));
-  }
-
-  /** A change failed for this reason: it is as if it had not been named if that is why, and else stays as narrow. */
-  async failed(error: unknown): Promise<void> {
-    await (this.isWrong(error) ? this.rollBack() : this.keepNarrower());
+    const kept = this.#kept(error);
+    await this.#stored.change(this.#target, (grant, at) =>
+      narrowedGrant(this.#restored(grant, at), this.#changer, kept),
+    );
   }
 
   /** Whether a key that was named is why a change failed. */
   isWrong(error: unknown): boolean {
-    return isUnknownKey(error) && (this.#named.gpgKeys ?? this.#named.sshKeys) !== undefined;
+    return this.#wrongKeys(error) !== undefined;
   }
 
-  /** Stores again what was stored before: what was named can't be had. */
-  async rollBack(): Promise<void> {
-    if (isEmpty(this.#named)) return;
-    await this.#stored.change(this.#target, (grant, at) => this.#restored(grant, at));
-  }
-
-  /** What it takes away, in a person's words. */
-  get narrowerWords(): string[] {
-    return restrictionWords(this.#narrower);
+  /** What stays taken away after a change failed for this reason, in a person's words. */
+  keptWords(error: unknown): string[] {
+    return restrictionWords(this.#kept(error));
   }
 
   get #narrower(): Restrictions {
@@ -102,8 +97,21 @@ export class GrantChange {
     return namedRestrictions(narrowing(held, { ...held, ...this.#named }));
   }
 
-  #narrowed(grant: Grant): Grant {
-    return narrowedGrant(grant, this.#changer, this.#narrower);
+  /** Of that, what can be had. */
+  #kept(error: unknown): Restrictions {
+    const { gpgKeys, sshKeys, ...rest } = this.#narrower;
+    const wrong = this.#wrongKeys(error);
+    return {
+      ...rest,
+      ...(gpgKeys && wrong !== 'gpgKeys' ? { gpgKeys } : {}),
+      ...(sshKeys && wrong !== 'sshKeys' ? { sshKeys } : {}),
+    };
+  }
+
+  #wrongKeys(error: unknown): 'gpgKeys' | 'sshKeys' | undefined {
+    if (!isUnknownKey(error)) return undefined;
+    const kind = (error as BridgeError).code === 'GPG_KEY_UNKNOWN' ? 'gpgKeys' : 'sshKeys';
+    return this.#named[kind] === undefined ? undefined : kind;
   }
 
   #restored(grant: Grant, at: number): Grant {
