@@ -308,7 +308,7 @@ describe('down while a change is under way', () => {
     const [server] = await childrenOf(pid);
     await stopProcess(server!); // so that it takes long to find out what works of its bridge
     const change = scene.change();
-    const locked = async () => (await scene.person.files()).some((name) => name.endsWith('.lock'));
+    const locked = async () => (await scene.person.files()).some((name) => /^[0-9a-f]+\.lock$/.test(name));
     await expect.poll(locked, PATIENT).toBe(true);
     await stopProcess(change.child.pid!);
     const down = scene.down();

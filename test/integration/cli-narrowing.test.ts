@@ -1,10 +1,14 @@
+import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
+import net from 'node:net';
+import { join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { TestClient } from '@gpg-bridge/test-support/client-pair';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { run } from '@gpg-bridge/test-support/process';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
 const PASSPHRASE = 'correct-horse-battery';
@@ -183,4 +187,84 @@ describe('a narrower grant', () => {
       .poll(async () => (await person.json<{ options: object }[]>('status'))[0]!.options, PATIENT)
       .toMatchObject({ ssh: false, decrypt: false, confirm: true });
   });
+
+  it('is not held off by another change, which waits for a person', async () => {
+    const { person, pinentry, name, ada, locked, signing, waiting } = await personWithTwoKeys();
+    await pinentry.waits();
+    await signing(locked);
+    await pinentry.asked();
+    await expect.poll(waiting, PATIENT).not.toBeNull();
+    const other = person.start(['up', name, '--notify']);
+    await other.printed(/has waited for a person/, 'stderr');
+    // The new bridge serves already, and is known to nobody until the old one has ended.
+    const narrowing = person.start(['up', name, '--gpg-key', 'locked@example.org']);
+    const refused = async () => (await person.ok('status', name)).includes('locked@example.org');
+    await expect.poll(refused, PATIENT).toBe(true);
+    const client = await signing(ada);
+    expect(await Promise.race([client.reads('ERR').then(() => 'refused'), narrowing.exited])).toBe('refused');
+    await pinentry.goOn();
+    expect(await other.exited).toBe(0);
+    expect(await narrowing.exited).toBe(0);
+    await (await signing(ada)).reads(NO_KEY);
+  });
+
+  it('needs no ssh-agent that answers: nothing is signed until its keys are known', async () => {
+    const { person, name, target, decrypting } = await personWithTwoKeys();
+    const agent = await startSshAgent();
+    const [one, two] = [await agent.addKey('one'), await agent.addKey('two')];
+    for (const key of [one, two]) await rm(key);
+    const inFront = await PausedAgent.start(agent.socketPath);
+    person.env.SSH_AUTH_SOCK = inFront.path;
+    await person.ok('up', name);
+    const sshSign = async (key: string) =>
+      (
+        await run('ssh-keygen', ['-Y', 'sign', '-n', 'file', '-f', `${key}.pub`], {
+          env: { ...process.env, SSH_AUTH_SOCK: `${target.dir}/agent.sock` },
+          input: 'text',
+        })
+      ).status;
+    expect(await sshSign(two)).toBe(0);
+    inFront.silenceNewClients();
+    const failed = await person.run(['up', name, '--ssh-key', 'one', '--no-decrypt']);
+    expect(failed.status).not.toBe(0);
+    expect(failed.stderr).toMatch(/what was narrowed stays so: --ssh-key, --no-decrypt/);
+    await decrypting(FORBIDDEN);
+    inFront.answerAgain();
+    expect(await sshSign(two)).not.toBe(0);
+    await expect.poll(() => sshSign(one), PATIENT).toBe(0);
+    expect(await sshSign(two)).not.toBe(0);
+    await person.ok('down', name);
+    await person.ok('up', name);
+    expect(await sshSign(two)).not.toBe(0);
+  });
 });
+
+/** What stands before an ssh-agent that asks a person, and answers nobody else meanwhile. */
+class PausedAgent {
+  #isSilent = false;
+
+  private constructor(readonly path: string) {}
+
+  static async start(agent: string): Promise<PausedAgent> {
+    const paused = new PausedAgent(join(await tempDir(), 'paused'));
+    const server = net.createServer((client) => {
+      client.on('error', () => {});
+      if (paused.#isSilent) return void client.resume();
+      const there = net.connect(agent);
+      there.on('error', () => client.destroy());
+      client.pipe(there).pipe(client);
+    });
+    server.listen(paused.path);
+    await once(server, 'listening');
+    onTestFinished(() => void server.close());
+    return paused;
+  }
+
+  silenceNewClients(): void {
+    this.#isSilent = true;
+  }
+
+  answerAgain(): void {
+    this.#isSilent = false;
+  }
+}

@@ -1,6 +1,8 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { chmod } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { Person, untilGone } from '@gpg-bridge/test-support/cli';
+import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { describe, expect, it } from 'vitest';
 
 interface Status {
@@ -8,6 +10,22 @@ interface Status {
   endsAt: string | null;
   options: { gpgKeys?: string[]; decrypt?: boolean; until?: string; for?: string; allowPassphrase?: boolean };
   grant: Record<string, unknown>;
+}
+
+/** What is stored, by file. */
+function grantFiles(person: Person): [path: string, text: string][] {
+  const directory = join(person.stateDir, 'grants');
+  return readdirSync(directory).map((name) => {
+    const path = join(directory, name);
+    return [path, readFileSync(path, 'utf8')];
+  });
+}
+
+/** Replaces a file as `up` does. */
+function putInPlace(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  writeFileSync(`${path}.new`, text, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
 }
 
 /** Somebody with two keys, and a target. */
@@ -93,6 +111,103 @@ describe('restrictions', () => {
     expect((await signWith('bob@example.org')).status).not.toBe(0);
   });
 
+  it('hold for a bridge whose daemon was never told of them, and are said to', async () => {
+    const { person, name, up, signWith, status } = await personWithTwoKeys();
+    await up('--gpg-key', 'ada@example.org');
+    const narrow = grantFiles(person);
+    await up('--gpg-key', 'all');
+    expect((await signWith('bob@example.org')).status).toBe(0);
+    // As an `up` leaves it that is killed between storing and narrowing.
+    for (const [path, text] of narrow) putInPlace(path, text);
+    expect((await signWith('bob@example.org')).status).not.toBe(0);
+    // Until keys have been looked up none is used.
+    await expect.poll(() => signWith('ada@example.org'), PATIENT).toMatchObject({ status: 0 });
+    expect((await signWith('bob@example.org')).status).not.toBe(0);
+    expect((await status()).options.gpgKeys).toEqual(['ada@example.org']);
+    expect(await up()).toContain('may sign and decrypt with ada@example.org ');
+    await up('--gpg-key', 'all');
+    for (const [path, text] of narrow) putInPlace(path, text);
+    expect((await person.run(['up', name])).stdout.toString()).toContain('decrypt with ada@example.org ');
+    await up('--gpg-key', 'all');
+    for (const [path, text] of narrow) putInPlace(path, text);
+    expect(await person.ok('status', name)).toContain('decrypt with ada@example.org ');
+  });
+
+  it('that a bridge which runs can not read keep every key from being used', async () => {
+    const { person, name, up, signWith } = await personWithTwoKeys();
+    await up('--gpg-key', 'ada@example.org');
+    const good = grantFiles(person);
+    for (const [path] of good) putInPlace(path, 'nonsense');
+    expect((await signWith('ada@example.org')).status).not.toBe(0);
+    const shown = await person.run(['status', name]);
+    expect(shown.status).toBe(1);
+    expect(shown.stdout.toString()).toMatch(/no key is used: can't read the restrictions/);
+    expect((await person.run(['doctor', name])).stdout.toString()).toMatch(/can't read the restrictions/);
+    for (const [path, text] of good) putInPlace(path, text);
+    expect((await signWith('ada@example.org')).status).toBe(0);
+    for (const [path, text] of good) putInPlace(path, text.replace('ada@example.org', 'eve@example.org'));
+    const told = async () => (await person.run(['status', name])).stdout.toString();
+    await expect.poll(told, PATIENT).toMatch(/no key is used: can't offer the GPG key eve@example.org/);
+    expect((await signWith('ada@example.org')).status).not.toBe(0);
+    for (const [path, text] of good) putInPlace(path, text);
+    expect((await signWith('ada@example.org')).status).toBe(0);
+  });
+
+  it('hold for a bridge of another directory for bridges', async () => {
+    const { person, target, name, up, signWith } = await personWithTwoKeys();
+    const { GPG_BRIDGE_STATE_DIR: _own, ...env } = person.env;
+    person.env = { ...env, XDG_STATE_HOME: dirname(person.stateDir), XDG_RUNTIME_DIR: '' };
+    await up();
+    expect((await signWith('bob@example.org')).status).toBe(0);
+    const elsewhere = await person.localHome();
+    await chmod(elsewhere.dir, 0o700);
+    const other = { XDG_RUNTIME_DIR: elsewhere.dir };
+    // That bridge does not get the sockets, which the first one has; what it stores holds all the same.
+    await person.run(['up', name, '--gpg-key', 'ada@example.org'], { env: other });
+    expect((await signWith('bob@example.org')).status).not.toBe(0);
+    await expect.poll(() => signWith('ada@example.org'), PATIENT).toMatchObject({ status: 0 });
+    expect((await signWith('bob@example.org')).status).not.toBe(0);
+    await person.run(['down', '--all'], { env: other });
+    await person.ok('down', '--all');
+    await untilGone(join(target.dir, 'S.gpg-agent'));
+  });
+
+  it('are kept when the first up fails for another reason, which it says', async () => {
+    const { name, up, signWith, refusal } = await personWithTwoKeys();
+    const error = await refusal('up', name, '--gpg-key', 'ada@example.org', '--keys', 'eve@example.org');
+    expect(error.code).toBe('KEY_EXPORT_FAILED');
+    expect(error.why).toMatch(/restrictions that were named are kept: --gpg-key/);
+    await up();
+    expect((await signWith('ada@example.org')).status).toBe(0);
+    expect((await signWith('bob@example.org')).status).not.toBe(0);
+  });
+
+  it('are stored for a bridge whose daemon does not answer, which then keeps to them', async () => {
+    const { person, name, up, signWith, status } = await personWithTwoKeys();
+    await up();
+    const { pid } = await status();
+    process.kill(pid, 'SIGSTOP');
+    const failed = await person.run(['up', name, '--gpg-key', 'ada@example.org']);
+    process.kill(pid, 'SIGCONT');
+    expect(failed.status).not.toBe(0);
+    expect(failed.stderr).toMatch(/restrictions that were named are kept: --gpg-key/);
+    expect((await signWith('bob@example.org')).status).not.toBe(0);
+    expect((await status()).options.gpgKeys).toEqual(['ada@example.org']);
+  });
+
+  it('hold for a command whatever else is in the environment', async () => {
+    const { person, status } = await personWithTwoKeys();
+    const home = await person.localHome();
+    const command = `env GNUPGHOME=${home.dir}`;
+    const elsewhere = { XDG_RUNTIME_DIR: '/nowhere/run', KUBECONFIG: '/nowhere/kube' };
+    await person.run(['up', '--exec', command, '--gpg-key', 'ada@example.org', '--no-decrypt'], {
+      env: elsewhere,
+    });
+    await person.run(['down', '--exec', command], { env: elsewhere });
+    expect((await person.run(['up', '--exec', `env  GNUPGHOME=${home.dir} `])).status).toBe(0);
+    expect((await status()).options).toMatchObject({ gpgKeys: ['ada@example.org'], decrypt: false });
+  });
+
   it('that can not be read keep the bridge down, and name the file', async () => {
     const { person, name, up, refusal } = await personWithTwoKeys();
     await up('--gpg-key', 'ada@example.org');
@@ -110,9 +225,12 @@ describe('restrictions', () => {
       writeFileSync(path, bad);
       const error = await refusal('up', name);
       expect(error).toMatchObject({ code: 'GRANT_UNREADABLE', what: expect.stringContaining(path) });
-      expect(error.fix).not.toMatch(/--forget|--gpg-key all/);
+      expect(error.fix).not.toMatch(/--forget|--gpg-key all|remove|GPG_BRIDGE_STATE_DIR/);
       const exec = await person.run(['exec', name, '--', 'true']);
       expect(exec.status).toBe(1);
+      const shown = await person.run(['status', name]);
+      expect(shown.status).toBe(3);
+      expect(shown.stderr).toContain(`can't read the restrictions in ${path}`);
     }
     expect(await person.json('status')).toEqual([]);
     writeFileSync(path, good);
@@ -135,7 +253,10 @@ describe('--for', () => {
     await person.ok('down', name);
     await up();
     expect((await status()).endsAt).toBe(later);
-    await up('--for', '1s');
+    // Its daemon ends when it is over, and when it sees that it is.
+    for (const [path, text] of grantFiles(person))
+      putInPlace(path, text.replace(/"until":"[^"]*"/, '"until":"2026-01-01T00:00:00.000Z"'));
+    await person.run(['status', name]);
     await person.settled();
     const error = await refusal('up', name);
     expect(error.code).toBe('TIME_OVER');

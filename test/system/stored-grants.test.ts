@@ -79,6 +79,18 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
         .toEqual([true, true]);
     });
 
+    it('hold for a user whose number the target has changed', async () => {
+      const { person, container, name } = await personWithContainer(engine);
+      await person.home.createKey('Bob Test <bob@example.org>');
+      await person.ok('up', name, '--user', 'dev', '--gpg-key', 'ada@example.org');
+      await person.ok('down', name, '--user', 'dev');
+      const move = "sed -i 's/^dev:x:1000:/dev:x:0:/' /etc/passwd";
+      await engine.runOk(['exec', '-u', '0', container.name, 'sh', '-c', move]);
+      await person.ok('up', name, '--user', 'dev');
+      const [{ options }] = (await person.json<Status[]>('status')) as [Status];
+      expect(options.gpgKeys).toEqual(['ada@example.org']);
+    });
+
     it('are forgotten by name when it has gone', async () => {
       const { person, container, name } = await restricted();
       await container.remove();

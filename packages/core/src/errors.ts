@@ -102,7 +102,7 @@ const SHORTAGES: Partial<Record<string, { why: string; fix: string }>> = {
   ENFILE: { why: 'the machine has too many files open', fix: 'End some programs, and try again.' },
   ENOSPC: { why: 'the disk is full', fix: 'Make room there, and try again.' },
   EDQUOT: { why: 'your share of the disk is full', fix: 'Make room there, and try again.' },
-  EROFS: { why: 'the file system is read-only', fix: 'Make it writable, or use another directory.' },
+  EROFS: { why: 'the file system is read-only', fix: 'Make it writable, and try again.' },
 };
 
 /** Characters of a part of an error: what another program says can have any length. */

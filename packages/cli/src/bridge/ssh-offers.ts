@@ -41,8 +41,6 @@ export interface SshLook {
   isNarrowed: boolean;
   /** Has sessions keep to these limits from now on, also those that are open. */
   apply(): void;
-  /** Whether the limits have not changed since, whether they were applied or not. */
-  isCurrent(): boolean;
 }
 
 /** What gpg-agent has as the comment of a key that has none. */
@@ -80,12 +78,6 @@ export class SshOffers {
     return { ...opened, isOffered: (identity) => this.#isOffered(identity, opened.place) };
   }
 
-  /** Adds limits at once: nothing is signed on connections that are open, and those that come are judged. */
-  limit(more: SshLimits): void {
-    this.#limits = this.#limitsWith(more);
-    this.#judgement = undefined;
-  }
-
   #limitsWith(more: SshLimits | undefined): readonly SshLimits[] {
     const [base = {}, since = {}] = this.#limits;
     return more ? [base, { ...since, ...more }] : this.#limits;
@@ -93,7 +85,6 @@ export class SshOffers {
 
   /** What the agent offers under the limits that hold, and under others that come to them; nothing is applied yet. */
   async look(more?: SshLimits): Promise<SshLook> {
-    const before = this.#limits;
     const limits = this.#limitsWith(more);
     const found = await this.#agent.offeredKeys().catch(() => undefined);
     const depends = dependsOnAgent(limits);
@@ -113,7 +104,6 @@ export class SshOffers {
         this.#limits = limits;
         this.#judgement = judgement;
       },
-      isCurrent: () => this.#limits === before || this.#limits === limits,
     };
   }
 

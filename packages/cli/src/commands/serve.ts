@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { toBridgeError } from '@gpg-bridge/core/errors';
 import { SOCKET_TYPES } from '@gpg-bridge/core/socket-type';
 import { printableValue } from '@gpg-bridge/core/text/escape';
-import { checkOptions, withDeadline, withHostAgents } from '../bridge-options.ts';
+import { type BridgeOptions, checkOptions, withDeadline, withHostAgents } from '../bridge-options.ts';
 import { Daemon } from '../daemon/daemon.ts';
 import { restoreEnvironment } from '../daemon/environment.ts';
 import type { Predecessor } from '../daemon/handover.ts';
@@ -15,9 +15,9 @@ import {
   filesBeside,
   stateDirectory,
 } from '../daemon/state-dir.ts';
+import { StoredGrants } from '../daemon/stored-grants.ts';
 import { setDaemonFlags } from '../daemon/v8-flags.ts';
 import { GrantChange } from '../manager/grant-change.ts';
-import { StoredGrants } from '../manager/stored-grants.ts';
 import { resolveTarget } from '../targets/resolve.ts';
 import { bridgeKey, leadsElsewhere, type Target } from '../targets/target.ts';
 import { bridgeOptions, textFlag } from './flags.ts';
@@ -29,6 +29,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
   restoreEnvironment(process.env);
   const tell = readyTeller(textFlag(flags, 'ready-fd'));
   let daemon: Daemon | undefined;
+  let change: GrantChange | undefined;
   try {
     const given = withDeadline(withHostAgents(bridgeOptions('serve', flags), process.env));
     checkOptions(given);
@@ -45,12 +46,15 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
         'its name came to lead to another place while the bridge was started',
       );
     }
-    // Whoever else starts a daemon has looked at what is stored.
-    const options = key === undefined ? new GrantChange(new StoredGrants(), target, given).options : given;
+    const own = files(textFlag(flags, 'pid-file'), target);
+    // Whoever else starts a daemon has looked at what is stored, and chose the directory.
+    const stored = key === undefined ? new StoredGrants() : new StoredGrants(dirname(own.pid));
+    change = key === undefined ? new GrantChange(stored, target, given) : undefined;
     const started = new Daemon({
       target,
-      files: files(textFlag(flags, 'pid-file'), target),
-      options,
+      files: own,
+      options: change ? await committed(change) : given,
+      stored,
       verbose: flags.verbose === true,
       predecessor: predecessor(flags),
       answerUp: async (...asked) => (await import('./answer-up.ts')).answerUp(...asked),
@@ -63,16 +67,24 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
     }
     await started.run((status) => {
       tell({ ready: status });
+      change = undefined;
       void setDaemonFlags();
     });
     return 0;
   } catch (error) {
     const failure = toBridgeError(error, "can't run the bridge");
     tell({ error: failure.toJSON() });
+    await change?.failed(failure);
     throw failure;
   } finally {
     await daemon?.terminalsReleased();
   }
+}
+
+/** The options under what is stored for the target, of which what was named now becomes a part. */
+async function committed(change: GrantChange): Promise<BridgeOptions> {
+  await change.commit();
+  return change.options;
 }
 
 /** The bridge whose place this one takes, if `up` said so. */

@@ -1,3 +1,5 @@
+import { toBridgeError } from '@gpg-bridge/core/errors';
+import { printable } from '@gpg-bridge/core/text/escape';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { Manager } from '../manager/manager.ts';
 import { likeName, type NamedBridge, namedBridge, otherUsers } from './bridge-operand.ts';
@@ -25,7 +27,7 @@ export async function run(command: ParsedCommand): Promise<number> {
   const [found] = bridges;
   const stored =
     named && !found && !command.flags.json
-      ? await manager.restrictionsOf(named.spec, named.selector).catch(() => undefined)
+      ? await manager.restrictionsOf(named.spec, named.selector).catch(tellUnreadable)
       : undefined;
   const words = () => (named && stored ? describeStored(stored, named) : describeBridges(bridges, named));
   process.stdout.write(`${command.flags.json ? documentBridges(bridges) : words()}\n`);
@@ -36,6 +38,13 @@ export async function run(command: ParsedCommand): Promise<number> {
   if (!found && !stored && !command.flags.json) process.stderr.write(withLineEnd(await likeName(named)));
   if (!found) return NONE_STATUS;
   return found.state === 'ready' ? 0 : BROKEN_STATUS;
+}
+
+/** A status is of use also where nothing is known of the target; but not that it has no restrictions. */
+function tellUnreadable(error: unknown): undefined {
+  const { code, message } = toBridgeError(error, "can't read the restrictions of the target");
+  if (code === 'GRANT_UNREADABLE' || code === 'STATE_DIR_UNUSABLE')
+    process.stderr.write(`gpg-bridge: ${printable(message)}\n`);
 }
 
 /** A bridge that may not be there as a list. */

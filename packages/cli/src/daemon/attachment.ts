@@ -1,6 +1,5 @@
 import { dirname } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import type { BridgeError } from '@gpg-bridge/core/errors';
+import { BridgeError } from '@gpg-bridge/core/errors';
 import type { KeyUsages } from '@gpg-bridge/core/host/key-usages';
 import type { LogCallback } from '@gpg-bridge/core/log';
 import type { SocketType } from '@gpg-bridge/core/socket-type';
@@ -10,7 +9,7 @@ import { heartbeatTimes } from '../bridge/heartbeat-times.ts';
 import type { HostAgents, KnownKeys } from '../bridge/host-agents.ts';
 import type { Journal } from '../bridge/journal.ts';
 import type { NarrowedKeys } from '../bridge/narrowed-keys.ts';
-import type { SshLook, SshOffers } from '../bridge/ssh-offers.ts';
+import type { SshLook } from '../bridge/ssh-offers.ts';
 import { type BridgeOptions, givenGpgSocket, isGpgImplied, isSshImplied } from '../bridge-options.ts';
 import type { Narrowing } from '../grants/restrictions.ts';
 import { inHome } from '../targets/home.ts';
@@ -42,10 +41,6 @@ export interface AttachmentOptions {
   signal: AbortSignal;
 }
 
-/** How long an ssh-agent may take to list its keys before a narrower grant holds; most take some milliseconds. */
-const LOOK_MS = 1_000;
-
-const LOOK_AGAIN_MS = 2_000;
 const UNLISTED = 'no SSH key can be used until the ssh-agent lists its keys, which it did not do in time';
 
 const FOREIGN =
@@ -60,8 +55,8 @@ export type Succession = Pick<Predecessor, 'sockets' | 'keeps'>;
 export class Attachment {
   readonly #options: AttachmentOptions;
   #bridge: Bridge | undefined;
+  #late: LateModules | undefined;
   #starting: Promise<unknown> | undefined;
-  #narrowing: Promise<void> = Promise.resolve();
   #agents: HostAgents = {};
   #agentWarnings: readonly string[] = [];
   readonly #leftOut: { ssh: readonly string[]; gpg: string | undefined } = { ssh: [], gpg: undefined };
@@ -191,62 +186,34 @@ export class Attachment {
     }
   }
 
-  /**
-   * Has the bridge that serves the target keep to narrower options, of which `apply` takes note, before any other key is
-   * used. Throws for a key that is not there, and then nothing has changed.
-   */
-  narrow(narrower: Narrowing, apply: () => void): Promise<void> {
-    // One after the other: each adds to the limits that it has seen.
-    const narrowed = this.#narrowing.then(() => this.#narrowNow(narrower, apply));
-    this.#narrowing = narrowed.catch(() => {});
-    return narrowed;
+  /** Has the bridge that serves the target keep to the options as they are by now, as far as no key is looked up. */
+  keepToOptions(): void {
+    this.#options.keyUses.narrow({});
+    if (!this.#late) return;
+    this.#askPerson(this.#late);
+    void this.#findLeftOutGpgKeys(this.#late);
   }
 
-  async #narrowNow(narrower: Narrowing, apply: () => void): Promise<void> {
+  /** The same for what is said about keys. Throws for one that is not there, and if an agent does not say which it has. */
+  async keepToKeys(named: Narrowing): Promise<void> {
+    await this.untilStarted(); // what is being attached was given the options of before
     const late = await import('./late-modules.ts');
-    for (;;) {
-      await this.untilStarted(); // what is being attached would be given the options of before
-      const starting = this.#starting;
-      const { gpg, ssh } = await late.narrowedKeys(narrower, this.#agents);
-      const { sshOffers } = this.#agents;
-      const looking = ssh && sshOffers?.look(ssh);
-      const look = looking && (await Promise.race([looking, delay(LOOK_MS, undefined, { ref: false })]));
-      if (this.#starting !== starting) continue;
-      apply();
-      this.#askPerson(late);
-      const ofGpg = gpg ? { gpg } : {};
-      if (look?.listed) this.#applyLook(look, ofGpg, late);
-      else if (ssh && sshOffers) {
-        // An ssh-agent that is busy with a person must not hold a narrower grant off: meanwhile it signs nothing.
-        sshOffers.limit(ssh);
-        this.#options.keyUses.narrow({ ...ofGpg, ssh: new Set() });
-        this.#keys = { ...this.#keys, offers: { ...this.#keys.offers, ssh: null, sshKeys: [] } };
-        this.#leftOut.ssh = [UNLISTED];
-        void this.#lookLater(sshOffers, late);
-      } else this.#options.keyUses.narrow(ofGpg);
-      await this.#findLeftOutGpgKeys(late);
-      return;
+    const { gpg, ssh } = await late.narrowedKeys(named, this.#agents);
+    const look = ssh && (await this.#agents.sshOffers?.look(ssh));
+    if (look && !look.listed) {
+      this.#leftOut.ssh = [UNLISTED];
+      throw unlisted();
     }
-  }
-
-  async #lookLater(sshOffers: SshOffers, late: LateModules): Promise<void> {
-    while (!this.#options.signal.aborted) {
-      const look = await sshOffers.look();
-      if (!look.isCurrent() || this.#agents.sshOffers !== sshOffers) return;
-      if (look.listed) {
-        this.#applyLook(look, {}, late);
-        return;
-      }
-      await delay(LOOK_AGAIN_MS, undefined, { ref: false });
-    }
+    const ofGpg = gpg ? { gpg } : {};
+    if (look) this.#applyLook(look, ofGpg, late);
+    else this.#options.keyUses.narrow(ofGpg);
+    await this.#findLeftOutGpgKeys(late);
   }
 
   /** Has sessions use no other SSH keys than those that the ssh-agent offers now. */
   #applyLook(look: SshLook, ofGpg: Pick<NarrowedKeys, 'gpg'>, late: LateModules): void {
     look.apply();
-    // What comes takes the place of no keys at all.
-    const wasUnlisted = this.#leftOut.ssh.includes(UNLISTED);
-    const isChoice = wasUnlisted || look.isNarrowed || (this.#options.options().sshKeys ?? []).length > 0;
+    const isChoice = look.isNarrowed || (this.#options.options().sshKeys ?? []).length > 0;
     const ssh = isChoice ? { ssh: late.fingerprintsOf(look.offered) } : {};
     this.#options.keyUses.narrow({ ...ofGpg, ...ssh });
     const { sshKeys: _before, ...others } = this.#keys.offers;
@@ -260,12 +227,14 @@ export class Attachment {
     const hasGpg = this.#agents.gpg && this.#options.options().gpg !== false;
     this.#leftOut.gpg = undefined;
     if (!hasGpg || !grant || !this.#usages) return;
-    if (isEverything(grant)) this.#usages.prepare();
-    else {
-      const owners = [...this.#keys.owners].map(([key, { name }]) => [key, name] as const);
-      const leftOut = leftOutKeys(owners, await this.#usages.refresh(), grant);
-      this.#leftOut.gpg = this.#isForeign ? [FOREIGN, leftOut].filter(Boolean).join('; ') : leftOut;
+    if (isEverything(grant)) {
+      this.#usages.prepare();
+      return;
     }
+    const owners = [...this.#keys.owners].map(([key, { name }]) => [key, name] as const);
+    const leftOut = leftOutKeys(owners, await this.#usages.refresh(), grant);
+    if (grant !== this.#options.keyUses.use.grant) return; // it was narrowed meanwhile, and looked at again
+    this.#leftOut.gpg = this.#isForeign ? [FOREIGN, leftOut].filter(Boolean).join('; ') : leftOut;
   }
 
   #askPerson({ confirmUses, notifyOfUses }: Pick<LateModules, 'confirmUses' | 'notifyOfUses'>): void {
@@ -287,6 +256,7 @@ export class Attachment {
       (late) => late.kill(),
     );
     const late = await import('./late-modules.ts');
+    this.#late = late;
     const { afterKeyringChange, Bridge, findHostAgents, homeOfAgent, KeyUsages } = late;
     const { use } = keyUses;
     this.#askPerson(late);
@@ -335,6 +305,14 @@ export class Attachment {
       signal,
     });
   }
+}
+
+function unlisted(): BridgeError {
+  return new BridgeError('SSH_AGENT_MISSING', {
+    what: "can't narrow which SSH keys may be used",
+    why: 'the ssh-agent does not list its keys, so none of them can be used',
+    fix: 'Check that `ssh-add -l` works on the host.',
+  });
 }
 
 /** The sockets that a person asked for by name: without one of them the bridge fails. */

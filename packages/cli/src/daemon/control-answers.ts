@@ -41,6 +41,8 @@ export interface ControlledDaemon {
   renew(until: string | undefined): void;
   /** Takes away from the target what these options take away; throws for keys that are not there. */
   narrow(narrower: Narrowing): Promise<void>;
+  /** Keeps to what is stored for the target; why no key may be used, if that is so. */
+  keepToStored(): Promise<BridgeError | undefined>;
   /** Attaches again now, and not after a pause. */
   retry(): void;
   end(why: string): void;
@@ -49,6 +51,9 @@ export interface ControlledDaemon {
   handover: Handover;
   log: LogCallback;
 }
+
+/** Who asks one of these may tell a person what the target may do. */
+const TELLING: ReadonlySet<ControlRequest> = new Set(['status', 'check', 'ready']);
 
 /** Does what a daemon is asked to over its control socket. */
 export class ControlAnswers {
@@ -70,6 +75,7 @@ export class ControlAnswers {
     if (request === 'up') return this.#up(argument as UpRequest);
     if (request === 'holds' && !(await bridge()?.holds(argument as SocketIdentity))) return undefined;
     held.checkPid();
+    if (TELLING.has(request)) await this.#daemon.keepToStored();
     switch (request) {
       case 'check':
         return this.#check(argument as CheckRequest);
@@ -106,6 +112,7 @@ export class ControlAnswers {
   async #confirm(named: NamedTarget): Promise<DaemonStatus | undefined> {
     const { held, target, options, bridge, renew } = this.#daemon;
     if (!(await mayBeNamed(named, this.#daemon.status))) return undefined;
+    if (await this.#daemon.keepToStored()) return undefined; // who asks reads it, too, and says what is wrong
     const isNews = optionChanges(options(), mergedOptions(options(), named.options)).length > 0;
     const [isThisOne, status] = await Promise.all([
       isNamed(named, target),

@@ -7,6 +7,7 @@ import { expect, it, onTestFinished, vi } from 'vitest';
 import { resolveTarget } from '../targets/resolve.ts';
 import { Daemon } from './daemon.ts';
 import { filesBeside } from './state-dir.ts';
+import { StoredGrants } from './stored-grants.ts';
 
 // The servers lie beside the built command, and this one is not built.
 vi.mock('../bridge/server-source.ts', () => ({
@@ -29,7 +30,13 @@ it('a daemon that is told to end in the moment before it is ready says so', asyn
     return () => {};
   };
   const files = filesBeside(join(await tempDir(), 'b.pid'));
-  const daemon = new Daemon({ target, files, options, verbose: false });
+  const daemon = new Daemon({
+    target,
+    files,
+    options,
+    stored: new StoredGrants(dirname(files.pid)),
+    verbose: false,
+  });
   let isReady = false;
   const run = daemon.run(() => {
     isReady = true;

@@ -1,8 +1,9 @@
 import { dirname } from 'node:path';
-import { toBridgeError } from '@gpg-bridge/core/errors';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { LogLevel } from '@gpg-bridge/core/log';
 import { Journal } from '../bridge/journal.ts';
-import { type BridgeOptions, mergedOptions } from '../bridge-options.ts';
+import type { BridgeOptions } from '../bridge-options.ts';
 import { type Narrowing, restrictionWords, withoutExtensions } from '../grants/restrictions.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
 import { Attachment, type Succession } from './attachment.ts';
@@ -11,10 +12,13 @@ import { type AnswerUp, ControlAnswers } from './control-answers.ts';
 import { DaemonState } from './daemon-state.ts';
 import { Handover, type Predecessor, retirePredecessor } from './handover.ts';
 import { alreadyRunning, HeldFiles } from './held-files.ts';
+import { HeldGrant } from './held-grant.ts';
 import { KeyUses } from './key-uses.ts';
 import { LogFile } from './log-file.ts';
+import { isUnknownKey, Narrower } from './narrower.ts';
 import { type BridgeFiles, bridgeFiles } from './state-dir.ts';
 import { daemonStatus } from './status.ts';
+import type { StoredGrants } from './stored-grants.ts';
 import { toldToEnd, unlessEnding } from './unless-ending.ts';
 
 /** What a daemon is started with. */
@@ -22,6 +26,8 @@ export interface DaemonOptions {
   target: Target;
   files: BridgeFiles;
   options: BridgeOptions;
+  /** Where the restrictions of its target are. */
+  stored: StoredGrants;
   verbose: boolean;
   /** The daemon whose place this one takes once its bridge works. */
   predecessor?: Predecessor | undefined;
@@ -33,6 +39,9 @@ export interface DaemonOptions {
 
 /** A bridge that has been attached so long is not one of a target that flaps. */
 const STEADY_MS = 10_000;
+
+/** How long somebody waits who is told what the target may do, while keys are looked up. */
+const LOOK_UP_MS = 2_000;
 
 /** Of a daemon that has its place already. */
 const NO_SUCCESSION: Succession = { sockets: [], keeps: [] };
@@ -57,12 +66,15 @@ export class Daemon {
   readonly #log: LogFile;
   readonly #journal: Journal;
   readonly #keyUses: KeyUses;
+  readonly #narrower: Narrower;
+  readonly #heldGrant: HeldGrant;
   readonly #held: HeldFiles;
   readonly #attachment: Attachment;
   readonly #handover: Handover;
   readonly #answers: ControlAnswers;
 
-  constructor({ target, files, options, verbose, predecessor, echo = () => {}, answerUp }: DaemonOptions) {
+  constructor(given: DaemonOptions) {
+    const { target, files, options, stored, verbose, predecessor, echo = () => {}, answerUp } = given;
     this.#target = target;
     this.#options = options;
     this.#verbose = verbose;
@@ -76,8 +88,24 @@ export class Daemon {
       () => this.#keyUses.use.pace.isHeldByClients,
     );
     const current = () => this.#options;
+    this.#narrower = new Narrower({
+      options: current,
+      setOptions: (narrower) => {
+        this.#options = narrower;
+      },
+      keepToOptions: () => this.#attachment.keepToOptions(),
+      keepToKeys: (named) => this.#attachment.keepToKeys(named),
+    });
+    this.#heldGrant = new HeldGrant({
+      stored,
+      target: () => this.#target,
+      options: current,
+      narrow: (narrower) => this.#narrow(narrower),
+    });
     this.#keyUses = new KeyUses({
       options: current,
+      held: () => this.#heldGrant.check(),
+      forbids: (use) => this.#narrower.forbids(use),
       files,
       target: target.name,
       log: this.#say,
@@ -118,6 +146,7 @@ export class Daemon {
       status: () => this.#status(),
       renew: (until) => this.#renew(until),
       narrow: (narrower) => this.#narrow(narrower),
+      keepToStored: () => this.#keepToStored(),
       retry: () => this.#retry(),
       end,
       state: this.#state,
@@ -259,10 +288,20 @@ export class Daemon {
 
   /** Keeps to narrower options from now on, whatever becomes of the change that they are a part of. */
   async #narrow(narrower: Narrowing): Promise<void> {
-    await this.#attachment.narrow(narrower, () => {
-      this.#options = mergedOptions(this.#options, { gnupgHome: this.#options.gnupgHome!, ...narrower });
-    });
+    try {
+      await this.#narrower.narrow(narrower);
+    } catch (error) {
+      if (isUnknownKey(error)) this.#heldGrant.failed(narrower, error as BridgeError);
+      throw error;
+    }
     this.#say(`narrowed: ${restrictionWords(this.#options).join(', ')}`, 'info');
+  }
+
+  /** Keeps to what is stored by now, before somebody is told what the target may do. */
+  async #keepToStored(): Promise<BridgeError | undefined> {
+    this.#heldGrant.check();
+    await Promise.race([this.#narrower.settled(), delay(LOOK_UP_MS, undefined, { ref: false })]);
+    return this.#heldGrant.check();
   }
 
   #status(): DaemonStatus {
@@ -274,6 +313,7 @@ export class Daemon {
       lifetime: this.#keyUses.lifetime,
       journal: this.#journal,
       log: this.#log,
+      ungranted: this.#heldGrant.check(),
     });
   }
 

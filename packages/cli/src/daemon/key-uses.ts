@@ -23,6 +23,10 @@ export interface KeyUsesOptions extends Pick<LifetimeOptions, 'lastUse' | 'end'>
   /** The target as a person names it. */
   target: string;
   log: LogCallback;
+  /** Why no key may be used as far as what is stored for the target says. */
+  held(): BridgeError | undefined;
+  /** Why one must not be used yet. */
+  forbids(use: KeyUse): BridgeError | undefined;
 }
 
 /** What a bridge's target may use keys for and until when, as its options say, and where that is recorded. */
@@ -35,7 +39,7 @@ export class KeyUses {
   /** Fingerprints of the only SSH keys, where the grant was narrowed since the bridge came up. */
   #sshKeys: ReadonlySet<string> | undefined;
 
-  constructor({ options, files, target, log, lastUse, end }: KeyUsesOptions) {
+  constructor({ options, files, target, log, held, forbids, lastUse, end }: KeyUsesOptions) {
     this.#options = options;
     this.#log = log;
     const { until, idle = 'none', confirm } = options();
@@ -47,10 +51,10 @@ export class KeyUses {
       record: this.#openRecord(files, target),
       suspended: () => {
         const pause = currentPause(Date.now(), path);
-        return pause ? pausedError(pause) : this.lifetime.over;
+        return pause ? pausedError(pause) : (held() ?? this.lifetime.over);
       },
       holdTerminals: () => this.terminals.hold(),
-      forbidden: (use) => (this.#isGranted(use) ? undefined : notGranted()),
+      forbidden: (use) => forbids(use) ?? (this.#isGranted(use) ? undefined : notGranted()),
     };
   }
 

@@ -117,7 +117,8 @@ export function unusableState(
   return unusable(
     directory,
     cause.message,
-    `Make it a directory of your own${platform === 'win32' ? '' : ' with mode 0700'}, or set GPG_BRIDGE_STATE_DIR to another.`,
+    // Another directory would not have the restrictions that are stored in this one.
+    `Make it a directory of your own${platform === 'win32' ? '' : ' with mode 0700'}, and move its files with it.`,
     cause,
   );
 }

@@ -1,3 +1,4 @@
+import type { BridgeError } from '@gpg-bridge/core/errors';
 import type { Journal } from '../bridge/journal.ts';
 import type { BridgeOptions } from '../bridge-options.ts';
 import { bridgeKey, type Target } from '../targets/target.ts';
@@ -17,14 +18,17 @@ export interface StatusSources {
   lifetime: Lifetime;
   journal: Journal;
   log: LogFile;
+  /** Why no key may be used as far as what is stored for the target says. */
+  ungranted: BridgeError | undefined;
 }
 
 /** What a daemon tells of itself. */
 export function daemonStatus(sources: StatusSources): DaemonStatus {
-  const { target, options, state, attachment, lifetime, journal, log } = sources;
+  const { target, options, state, attachment, lifetime, journal, log, ungranted } = sources;
   const info = attachment.bridge?.info;
   // What the sockets' keepers know now, and what the last check found beside that.
-  const problems = [...new Set([...(attachment.bridge?.problems ?? []), ...state.problems])];
+  const known = [...(attachment.bridge?.problems ?? []), ...state.problems];
+  const problems = [...new Set([...known, ...(ungranted ? [`no key is used: ${ungranted.message}`] : [])])];
   const sockets = info?.sockets ?? [];
   const broken = new Set<string>([...(attachment.bridge?.broken ?? []), ...state.broken]);
   const pause = currentPause();

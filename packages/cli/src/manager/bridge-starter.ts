@@ -5,6 +5,7 @@ import { askDaemon, type CheckRequest, type DaemonStatus } from '../daemon/contr
 import { type Predecessor, stoppedMeanwhile } from '../daemon/handover.ts';
 import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
+import { StoredGrants } from '../daemon/stored-grants.ts';
 import {
   isEmpty,
   type Narrowing,
@@ -18,11 +19,9 @@ import { infoOf, workingInfo } from './bridge-info.ts';
 import { type BridgeLock, lockBridge } from './change-lock.ts';
 import { GrantChange } from './grant-change.ts';
 import { isUp, isUsable } from './is-usable.ts';
-import { isSameTarget } from './look-up.ts';
 import type { RunningBridges } from './running-bridges.ts';
 import { spawnDaemon } from './spawn-daemon.ts';
 import { removeLeftovers, stopDaemon } from './stop-daemon.ts';
-import { StoredGrants } from './stored-grants.ts';
 import type { BridgeInfo, EnsureOptions } from './types.ts';
 
 /** How bridges are started, and who is told about it; everything has a default. */
@@ -73,47 +72,91 @@ export class BridgeStarter {
     { now = false, keep = false }: Pick<EnsureOptions, 'now' | 'keep'>,
   ): Promise<BridgeInfo> {
     const target = await resolveTarget(spec, given);
-    await target.check();
     const stored = new StoredGrants(this.#running.directory);
-    let change = new GrantChange(stored, target, given);
+    const first = new GrantChange(stored, target, given);
+    let change = first;
     const serves = async (status: DaemonStatus) =>
       keep ? status.state !== 'ending' : isUsable(status, change.options);
     const files = this.#running.files(bridgeKey(target));
-    let running = await this.#running.findFollowing(target);
+    let running = await this.#running.findFollowing(target).catch(async (error: unknown) => {
+      // A daemon that does not answer looks at what is stored all the same.
+      await first.begin();
+      throw new Narrowed(first, undefined, {}).stays(error);
+    });
     const isChange = running !== undefined;
     const reuse = async (status: DaemonStatus) => {
-      const reused = await this.#reuse(target, status, given);
-      if (reused && !change.isOfRule) await change.commit();
-      return reused;
+      // A daemon holds to what is stored: more time is stored before it gets that.
+      if (!change.isOfRule) await change.commit();
+      return this.#reuse(target, status, given.takeover, change.isOfRule ? undefined : given.until);
     };
-    const reused = running && (await serves(running)) && (await reuse(running));
-    if (reused) return reused;
-    ensureStateDirectory(this.#running.directory);
-    const lock = await lockBridge(files.lock);
+    if (running && (await serves(running))) {
+      await target.check();
+      const reused = await reuse(running);
+      if (reused) return reused;
+    }
+    // Before anything else that takes time: the target, or another change, may hold that off.
+    const narrowed = await this.#narrow(target, running, first);
+    let lock: BridgeLock | undefined;
     try {
+      await target.check();
+      ensureStateDirectory(this.#running.directory);
+      lock = await lockBridge(files.lock);
       // Somebody else may have started it, or changed what holds, while we waited.
       change = new GrantChange(stored, target, given);
       running = await this.#running.findFollowing(target);
-      if (running && (await serves(running))) {
+      if (running && !narrowed.changes(running) && (await serves(running))) {
         const started = await reuse(running);
         if (started) return started;
         running = await this.#running.findFollowing(target);
       }
       if (running && running.state !== 'ending') {
-        return await this.#replace(target, running, change, now, lock);
+        return await this.#replace(target, narrowed.asBefore(running), change, now, lock);
       }
       if (running) await stopDaemon(this.#running.files(running.key));
       this.#progress(`connecting to ${target.name}`);
       removeLeftovers(files);
       return await this.#start(target, files, change, lock);
     } catch (error) {
+      // What can't be had is not kept, and what was stored before is again.
+      if (first.isWrong(error)) await first.failed(error);
       const isTold = error instanceof BridgeError && error.code === 'BRIDGE_NOT_RUNNING';
-      throw lock.stopped.aborted && !isTold
-        ? stoppedMeanwhile(target.name, isChange || running ? 'changed' : 'started')
-        : error;
+      throw narrowed.stays(
+        lock?.stopped.aborted && !isTold
+          ? stoppedMeanwhile(target.name, isChange || running ? 'changed' : 'started')
+          : error,
+      );
     } finally {
-      lock.release();
+      lock?.release();
     }
+  }
+
+  /**
+   * Stores what takes something away from the target, and has the bridge that runs keep to that, and those of the
+   * target's other users.
+   */
+  async #narrow(target: Target, running: DaemonStatus | undefined, change: GrantChange): Promise<Narrowed> {
+    const isRunning = running !== undefined && running.state !== 'ending';
+    const narrower = isRunning ? narrowing(running.options, this.#changed(target, running, change)) : {};
+    const narrowed = new Narrowed(change, running, narrower);
+    await change.begin();
+    try {
+      if (isRunning && !isEmpty(narrower)) await narrowBridge(this.#running.files(running.key), narrower);
+    } catch (error) {
+      await change.failed(error);
+      throw narrowed.stays(error);
+    }
+    // Each daemon that is asked looks at what is stored; one that does not answer does so before a key is used.
+    if (change.isForEveryone) await this.#running.list();
+    return narrowed;
+  }
+
+  /** The options that a bridge which runs is to have; throws for those that exclude each other. */
+  #changed(target: Target, running: DaemonStatus, change: GrantChange): BridgeOptions {
+    const isThere = running.key === bridgeKey(target);
+    const before = isThere ? running.options : withoutExtensions(running.options);
+    const options = mergedOptions(before, change.options);
+    checkOptions(options, before);
+    return options;
   }
 
   /** Starts a bridge where none runs. */
@@ -123,14 +166,17 @@ export class BridgeStarter {
     change: GrantChange,
     lock: BridgeLock,
   ): Promise<BridgeInfo> {
-    await change.begin();
+    const status = await this.#whileStored(change, () => this.#spawn(target, files, change.options, lock));
+    return infoOf({ ...status, notes: [...status.notes, ...inheritedNote(change)] }, 'new');
+  }
+
+  /** Stores a change, which a bridge that is started holds to; if that fails, what it lifts is stored again. */
+  async #whileStored<T>(change: GrantChange, start: () => Promise<T>): Promise<T> {
+    await change.commit();
     try {
-      await this.#narrowOthers(target, change);
-      const status = await this.#spawn(target, files, change.options, lock);
-      await change.commit();
-      return infoOf({ ...status, notes: [...status.notes, ...inheritedNote(change)] }, 'new');
+      return await start();
     } catch (error) {
-      await change.rollBack();
+      await change.failed(error);
       throw error;
     }
   }
@@ -156,7 +202,8 @@ export class BridgeStarter {
   async #reuse(
     target: Target,
     running: DaemonStatus,
-    { takeover, until }: BridgeOptions,
+    takeover: boolean | undefined,
+    until: string | undefined,
   ): Promise<BridgeInfo | undefined> {
     const { control } = this.#running.files(running.key);
     let status: DaemonStatus | undefined = running;
@@ -174,9 +221,9 @@ export class BridgeStarter {
   }
 
   /**
-   * Gives a bridge that runs other options. What takes something away from the target holds at once; then a new bridge
-   * is started beside the old one and takes its sockets when it works. If that fails, the old one keeps or takes back
-   * what it had, and stays as narrow as it has become.
+   * Gives a bridge that runs other options. What takes something away from the target holds already; a new bridge is
+   * started beside the old one and takes its sockets when it works. If that fails, the old one keeps or takes back what it
+   * had, and stays as narrow as it has become.
    */
   async #replace(
     target: Target,
@@ -185,38 +232,13 @@ export class BridgeStarter {
     now: boolean,
     lock: BridgeLock,
   ): Promise<BridgeInfo> {
-    const isThere = running.key === bridgeKey(target);
-    const before = isThere ? running.options : withoutExtensions(running.options);
-    const options = mergedOptions(before, change.options);
-    checkOptions(options, before);
-    const narrower = narrowing(running.options, options);
-    await change.begin();
-    try {
-      if (!isEmpty(narrower)) await narrowBridge(this.#running.files(running.key), narrower);
-      await this.#narrowOthers(target, change);
-    } catch (error) {
-      await change.rollBack();
-      throw error;
-    }
-    try {
-      const info = await this.#succeed(target, running, options, now, lock);
-      await change.commit();
-      return info;
-    } catch (error) {
-      throw narrowedAllTheSame(lock.stopped.aborted ? stoppedMeanwhile(target.name) : error, narrower);
-    }
-  }
-
-  /** Tells the bridges of the target's other users what holds for them, too. */
-  async #narrowOthers(target: Target, change: GrantChange): Promise<void> {
-    if (!change.isForEveryone) return;
-    const others = (await this.#running.list()).filter(
-      (status) => status.key !== bridgeKey(target) && isSameTarget(status, target),
+    const options = this.#changed(target, running, change);
+    await this.#narrow(target, running, change); // which may be another one by now
+    return this.#whileStored(change, () => this.#succeed(target, running, options, now, lock)).catch(
+      (error: unknown) => {
+        throw lock.stopped.aborted ? stoppedMeanwhile(target.name) : error;
+      },
     );
-    for (const { key, user, options } of others) {
-      const narrower = narrowing(options, mergedOptions(options, change.heldFor(user)));
-      if (!isEmpty(narrower)) await narrowBridge(this.#running.files(key), narrower);
-    }
   }
 
   /** Starts a bridge in the place of one that runs. */
@@ -300,13 +322,42 @@ async function narrowBridge({ control }: BridgeFiles, narrower: Narrowing): Prom
   if (status?.narrow?.error !== undefined) throw BridgeError.fromJSON(status.narrow.error);
 }
 
-/** The error of a change that failed after something was taken away, which stays so. */
-function narrowedAllTheSame(error: unknown, narrower: Narrowing): unknown {
-  const words = restrictionWords(narrower);
-  if (words.length === 0) return error;
-  const { code, what, why, fix } = toBridgeError(error, 'the bridge was not changed');
-  const stays = `what was narrowed stays so: ${words.join(', ')}`;
-  return new BridgeError(code, { what, why: `${why}; ${stays}`, fix, cause: error });
+/** What was taken away before a change was made. */
+class Narrowed {
+  readonly #change: GrantChange;
+  readonly #running: DaemonStatus | undefined;
+  readonly #narrower: Narrowing;
+
+  constructor(change: GrantChange, running: DaemonStatus | undefined, narrower: Narrowing) {
+    this.#change = change;
+    this.#running = running;
+    this.#narrower = narrower;
+  }
+
+  /** Whether it is the reason why a bridge that runs is as it is. */
+  changes({ pid }: DaemonStatus): boolean {
+    return pid === this.#running?.pid && !isEmpty(this.#narrower);
+  }
+
+  /** The status of a bridge with the options that it had before. */
+  asBefore(running: DaemonStatus): DaemonStatus {
+    return this.changes(running) ? { ...running, options: this.#running!.options } : running;
+  }
+
+  /** The error of a change that failed, after which all this stays so. */
+  stays(error: unknown): unknown {
+    const stored = this.#change.keptWords(error);
+    const narrower = this.#change.isWrong(error) ? [] : restrictionWords(this.#narrower);
+    if (narrower.length + stored.length === 0) return error;
+    const { code, what, why, fix } = toBridgeError(error, 'the bridge was not changed');
+    const stays =
+      narrower.length > 0
+        ? `what was narrowed stays so: ${narrower.join(', ')}`
+        : `the restrictions that were named are kept: ${stored.join(', ')}`;
+    return why.includes(stays)
+      ? error
+      : new BridgeError(code, { what, why: `${why}; ${stays}`, fix, cause: error });
+  }
 }
 
 /** Says that restrictions hold which nobody named now. */

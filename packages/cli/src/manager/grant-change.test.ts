@@ -1,11 +1,12 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { BridgeError } from '@gpg-bridge/core/errors';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it } from 'vitest';
 import type { BridgeOptions } from '../bridge-options.ts';
+import { StoredGrants } from '../daemon/stored-grants.ts';
 import type { Target } from '../targets/target.ts';
 import { GrantChange } from './grant-change.ts';
-import { StoredGrants } from './stored-grants.ts';
 
 /** A container, as far as a grant looks at it. */
 const container = (id: string, name: string, user = '0') =>
@@ -82,26 +83,70 @@ describe('what is stored for a container', () => {
     expect(at({ rule: 'box', for: '1h', until: evenLater })).toMatchObject({ until: evenLater });
   });
 
-  it('is narrower before a change is made, wider only after it, and as before when nothing came of it', async () => {
+  it('is narrower before a change is made, wider only after it', async () => {
     const { up, change, stored } = await grants();
     const box = container('1', 'box');
     await up(box, { gpgKeys: ['a'] });
     const made = change(box, { gpgKeys: [], confirm: true });
     expect(made.options).toEqual({ gpgKeys: [], confirm: true });
     await made.begin();
-    expect(stored.read(box)!.everyone).toEqual({ gpgKeys: ['a'], confirm: true });
-    await made.rollBack();
-    expect(stored.read(box)!.everyone).toEqual({ gpgKeys: ['a'] });
+    expect(stored.read(box)[0]!.everyone).toEqual({ gpgKeys: ['a'], confirm: true });
+    await made.commit();
+    expect(stored.read(box)[0]!.everyone).toEqual({ confirm: true });
+  });
+
+  it('stays as narrow as it was named when nothing came of a change', async () => {
+    const { up, change, stored } = await grants();
+    const box = container('1', 'box');
+    await up(box, { gpgKeys: ['a'] });
+    const made = change(box, { gpgKeys: [], confirm: true });
     await made.begin();
     await made.commit();
-    expect(stored.read(box)!.everyone).toEqual({ confirm: true });
+    await made.failed();
+    expect(stored.read(box)[0]!.everyone).toEqual({ gpgKeys: ['a'], confirm: true });
+    // A key that is not there is as if it had not been named.
+    const wrong = change(box, { gpgKeys: ['eve'], notify: true });
+    await wrong.begin();
+    const facts = { what: "can't offer the GPG key eve", why: 'none', fix: 'none' };
+    await wrong.failed(new BridgeError('GPG_KEY_UNKNOWN', facts));
+    expect(stored.read(box)[0]!.everyone).toEqual({ gpgKeys: ['a'], confirm: true, notify: true });
+    const first = change(container('2', 'new'), { decrypt: false });
+    await first.begin();
+    await first.failed();
+    expect(await up(container('2', 'new'))).toEqual({ decrypt: false });
+  });
+
+  it('holds for a user whose number the target has changed, and for whoever else has that number', async () => {
+    const { up } = await grants();
+    const as = (userWord: string, user: string): Target => ({ ...container('1', 'box', user), userWord });
+    await up(as('dev', '1000'), { user: 'dev', gpgKeys: ['a'] });
+    expect(await up(as('dev', '2000'), { user: 'dev' })).toMatchObject({ gpgKeys: ['a'] });
+    expect(await up(as('1000', '1000'), { user: '1000' })).toMatchObject({ gpgKeys: ['a'] });
+    expect(await up(as('0', '0'))).toEqual({});
+    await up(as('dev', '2000'), { user: 'dev', gpgKeys: [] });
+    expect(await up(as('dev', '2000'), { user: 'dev' })).toEqual({ user: 'dev' });
+    expect(await up(as('1000', '1000'), { user: '1000' })).toMatchObject({ gpgKeys: ['a'] });
+  });
+
+  it('holds by the words that lead to a place, whatever leads them elsewhere', async () => {
+    const { up, stored } = await grants();
+    const at = (canonical: string, typed: string) =>
+      ({ kind: 'ssh', id: typed, canonical, name: `ssh:${typed}`, typed, user: '' }) as Target;
+    await up(at('there', 'host'), { gpgKeys: ['a'] });
+    expect(await up(at('elsewhere', 'host'))).toEqual({ gpgKeys: ['a'] });
+    expect(await up(at('there', 'alias'))).toEqual({ gpgKeys: ['a'] });
+    await up(at('elsewhere', 'host'), { decrypt: false, gpgKeys: [] });
+    expect(await up(at('elsewhere', 'host'))).toEqual({ decrypt: false });
+    // What was stored by the place is not lifted from elsewhere.
+    expect(await up(at('there', 'host'))).toEqual({ gpgKeys: ['a'], decrypt: false });
+    expect(await stored.forget(at('there', 'host'))).toBe(true);
   });
 
   it('is changed by none of two processes at the expense of the other', async () => {
     const { up, stored } = await grants();
     const users = Array.from({ length: 20 }, (_, at) => String(at));
     await Promise.all(users.map((user) => up(container('1', 'box', user), { user, gpgKeys: [user] })));
-    expect(Object.keys(stored.read(container('1', 'box'))!.users).sort()).toEqual(users.sort());
+    expect(Object.keys(stored.read(container('1', 'box'))[0]!.users).sort()).toEqual(users.sort());
   });
 
   it('excludes what would lift it without naming it, and recommends no such thing', async () => {
@@ -120,11 +165,11 @@ describe('what is stored for a container', () => {
     const box = container('1', 'box');
     await up(box, { gpgKeys: ['a'] });
     await up(container('1', 'box', '1000'), { user: 'dev', gpgKeys: ['b'] });
-    expect(await stored.forgetUser(box, '1000')).toBe(true);
-    expect(await stored.forgetUser(box, '1000')).toBe(false);
-    expect(stored.read(box)).toMatchObject({ everyone: { gpgKeys: ['a'] }, users: {} });
+    expect(await stored.forgetUser(box, ['1000'])).toBe(true);
+    expect(await stored.forgetUser(box, ['1000'])).toBe(false);
+    expect(stored.read(box)[0]).toMatchObject({ everyone: { gpgKeys: ['a'] }, users: {} });
     expect(await stored.forget({ kind: 'docker', place: '/run/docker.sock', name: 'box' })).toBe(true);
-    expect(stored.read(container('2', 'box'))).toBeUndefined();
+    expect(stored.read(container('2', 'box'))).toEqual([]);
     expect(await stored.forget(box)).toBe(true);
     expect(await stored.forget(box)).toBe(false);
     expect(files()).toEqual([]);
@@ -157,6 +202,7 @@ describe('what is stored for a container', () => {
       ['"users":{}', '"users":{"0":{"takeover":true}}'],
       ['"users":{}', '"users":{},"more":1'],
       ['"users":{}', '"users":null'],
+      ['"ruleUsers":{}', '"ruleUsers":{"0":{"takeover":true}}'],
       ['docker.sock', 'podman.sock'],
     ];
     for (const [what, by] of damage) {

@@ -1,5 +1,7 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { type BridgeOptions, checkOptions, mergedOptions, withoutMoot } from '../bridge-options.ts';
+import { isUnknownKey } from '../daemon/narrower.ts';
+import { grantUsers, type StoredGrants } from '../daemon/stored-grants.ts';
 import {
   changedGrant,
   type Grant,
@@ -8,6 +10,7 @@ import {
   isEmpty,
   NO_RESTRICTIONS,
   namedRestrictions,
+  narrowedGrant,
   narrowing,
   type Restrictions,
   restoredGrant,
@@ -15,7 +18,6 @@ import {
 } from '../grants/restrictions.ts';
 import { operandWords } from '../targets/operand-words.ts';
 import type { Target } from '../targets/target.ts';
-import type { StoredGrants } from './stored-grants.ts';
 
 /** What somebody says about a bridge, with what is stored for its target: what comes of both, and how that is stored. */
 export class GrantChange {
@@ -25,7 +27,9 @@ export class GrantChange {
   readonly inherited: string[];
   readonly #stored: StoredGrants;
   readonly #target: Target;
-  readonly #before: Grant | undefined;
+  readonly #before: readonly (Grant | undefined)[];
+  /** Those of them that are there. */
+  readonly #stands: readonly Grant[];
   readonly #changer: GrantChanger;
   readonly #named: Restrictions;
 
@@ -33,23 +37,19 @@ export class GrantChange {
   constructor(stored: StoredGrants, target: Target, given: BridgeOptions, now = Date.now()) {
     this.#stored = stored;
     this.#target = target;
-    this.#before = stored.read(target);
+    this.#before = stored.readEach(target);
+    this.#stands = this.#before.filter((grant) => grant !== undefined);
     this.#named = namedRestrictions(given);
-    this.#changer = { user: target.user, by: changerOf(given) };
-    const before = this.#before ?? NO_RESTRICTIONS;
-    const held = heldFor(before, target.user);
-    if (this.#changer.by !== 'rule') checkOptions(mergedOptions(held, given), held);
-    const merged = under(given, heldFor(this.#after, target.user));
+    const users = grantUsers(target);
+    this.#changer = { users, by: changerOf(given) };
+    const held = heldFor(this.#stands, users);
+    if (!this.isOfRule) checkOptions(mergedOptions(held, given), held);
+    const merged = under(given, heldFor(this.#after, users));
     this.options = withoutMoot(merged, merged);
     const { until } = this.options;
     if (until !== undefined && Date.parse(until) <= now) throw timeOver(target, this.options);
     const named = new Set(restrictionWords(given));
     this.inherited = restrictionWords(this.options).filter((word) => !named.has(word));
-  }
-
-  /** The restrictions that hold for another user of the target from now on. */
-  heldFor(user: string): Restrictions {
-    return heldFor(this.#after, user);
   }
 
   /** Whether it may concern other users of the target. */
@@ -59,45 +59,80 @@ export class GrantChange {
 
   /** Stores what takes something away, before anything else happens. */
   async begin(): Promise<void> {
-    const held = heldFor(this.#before ?? NO_RESTRICTIONS, this.#target.user);
-    const narrower = namedRestrictions(narrowing(held, { ...held, ...this.#named }));
-    if (isEmpty(narrower)) return;
-    await this.#stored.change(this.#target, (grant) =>
-      this.#changer.by === 'rule'
-        ? { ...grant, rule: { ...grant.rule, ...narrower } }
-        : changedGrant(grant, this.#changer, narrower),
-    );
+    if (isEmpty(this.#narrower)) return;
+    await this.#stored.change(this.#target, (grant) => narrowedGrant(grant, this.#changer, this.#narrower));
   }
 
-  /** Stores the whole change: it has been made. */
+  /** Stores the whole change. */
   async commit(): Promise<void> {
     // A container that was made again gets an entry by its own ID, also if nothing was named.
-    if (isEmpty(this.#named) && !this.#before) return;
+    if (isEmpty(this.#named) && this.#stands.length === 0) return;
     await this.#stored.change(this.#target, (grant) => changedGrant(grant, this.#changer, this.#named));
   }
 
-  /** Stores again what was stored before: nothing came of the change. */
-  async rollBack(): Promise<void> {
+  /**
+   * Nothing came of the change, for this reason: what takes something away stays, what lifts something is as it was
+   * before, and so are keys that can't be had.
+   */
+  async failed(error?: unknown): Promise<void> {
     if (isEmpty(this.#named)) return;
-    const before = this.#before ?? NO_RESTRICTIONS;
-    await this.#stored.change(this.#target, (grant) =>
-      restoredGrant(grant, before, this.#changer, this.#named),
+    const kept = this.#kept(error);
+    await this.#stored.change(this.#target, (grant, at) =>
+      narrowedGrant(this.#restored(grant, at), this.#changer, kept),
     );
+  }
+
+  /** Whether a key that was named is why a change failed. */
+  isWrong(error: unknown): boolean {
+    return this.#wrongKeys(error) !== undefined;
+  }
+
+  /** What stays taken away after a change failed for this reason, in a person's words. */
+  keptWords(error: unknown): string[] {
+    return restrictionWords(this.#kept(error));
+  }
+
+  get #narrower(): Restrictions {
+    const held = heldFor(this.#stands, this.#changer.users);
+    return namedRestrictions(narrowing(held, { ...held, ...this.#named }));
+  }
+
+  /** Of that, what can be had. */
+  #kept(error: unknown): Restrictions {
+    const { gpgKeys, sshKeys, ...rest } = this.#narrower;
+    const wrong = this.#wrongKeys(error);
+    return {
+      ...rest,
+      ...(gpgKeys && wrong !== 'gpgKeys' ? { gpgKeys } : {}),
+      ...(sshKeys && wrong !== 'sshKeys' ? { sshKeys } : {}),
+    };
+  }
+
+  #wrongKeys(error: unknown): 'gpgKeys' | 'sshKeys' | undefined {
+    if (!isUnknownKey(error)) return undefined;
+    const kind = (error as BridgeError).code === 'GPG_KEY_UNKNOWN' ? 'gpgKeys' : 'sshKeys';
+    return this.#named[kind] === undefined ? undefined : kind;
+  }
+
+  #restored(grant: Grant, at: number): Grant {
+    const before = this.#before[at] ?? this.#stands[0] ?? NO_RESTRICTIONS;
+    return restoredGrant(grant, before, this.#changer, this.#named);
   }
 
   /** Whether a rule says it, which leaves a bridge that runs as it is. */
   get isOfRule(): boolean {
-    return this.#changer.by === 'rule';
+    return this.#changer.by === 'rule' || this.#changer.by === 'ruleUser';
   }
 
-  get #after(): Grant {
-    return changedGrant(this.#before ?? NO_RESTRICTIONS, this.#changer, this.#named);
+  get #after(): Grant[] {
+    const before = this.#stands.length === 0 ? [NO_RESTRICTIONS] : this.#stands;
+    return before.map((grant) => changedGrant(grant, this.#changer, this.#named));
   }
 }
 
-/** A rule's own options, a person's for one user, or for everyone. */
+/** A rule's own options or a person's, for one user or for everyone. */
 function changerOf({ rule, user }: BridgeOptions): GrantChanger['by'] {
-  if (rule !== undefined) return 'rule';
+  if (rule !== undefined) return user === undefined ? 'rule' : 'ruleUser';
   return user === undefined ? 'everyone' : 'user';
 }
 

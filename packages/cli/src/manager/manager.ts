@@ -4,6 +4,7 @@ import { type BridgeSelector, checkOptions, withDeadline, withHostAgents } from 
 import { askDaemon, type DaemonStatus } from '../daemon/control.ts';
 import { hasName } from '../daemon/match-target.ts';
 import { type BridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
+import { grantUsers, StoredGrants } from '../daemon/stored-grants.ts';
 import { heldFor, namesRestriction, type Restrictions } from '../grants/restrictions.ts';
 import { workingInfo } from './bridge-info.ts';
 import type { StartOptions } from './bridge-starter.ts';
@@ -12,7 +13,6 @@ import { isListening } from './is-usable.ts';
 import { locateKnown, resolveKnown } from './look-up.ts';
 import { RunningBridges } from './running-bridges.ts';
 import type { StopResult } from './stop-daemon.ts';
-import { StoredGrants } from './stored-grants.ts';
 import type { BridgeInfo, EnsureOptions, SocketBridgeManager } from './types.ts';
 
 /** How a manager is set up; everything has a default. */
@@ -168,7 +168,7 @@ export class Manager implements SocketBridgeManager {
     const target = await resolveKnown(spec, selector);
     const named = target ?? (await locateKnown(spec, selector));
     if (!named || !stored.has(named)) return undefined;
-    const isOwn = target && selector.user !== undefined && stored.hasUser(target, target.user);
+    const isOwn = target && selector.user !== undefined && stored.hasUser(target, grantUsers(target));
     return isOwn ? 'user' : 'everyone';
   }
 
@@ -178,15 +178,15 @@ export class Manager implements SocketBridgeManager {
     selector: BridgeSelector = {},
   ): Promise<Restrictions | undefined> {
     const target = await resolveKnown(spec, selector);
-    const grant = target && new StoredGrants(this.#running.directory).read(target);
-    return grant && heldFor(grant, target.user);
+    const grants = target && new StoredGrants(this.#running.directory).read(target);
+    return grants?.length ? heldFor(grants, grantUsers(target!)) : undefined;
   }
 
   /** Drops the restrictions of a target, or with a user those of that user alone; false if there were none. */
   async forget(spec: string | undefined, selector: BridgeSelector = {}): Promise<boolean> {
     const stored = new StoredGrants(this.#running.directory);
     const target = await resolveKnown(spec, selector);
-    if (target && selector.user !== undefined) return stored.forgetUser(target, target.user);
+    if (target && selector.user !== undefined) return stored.forgetUser(target, grantUsers(target));
     const named = target ?? (await locateKnown(spec, selector));
     return named !== undefined && stored.forget(named);
   }

@@ -4,6 +4,7 @@ import type { LogCallback } from '@gpg-bridge/core/log';
 import { containerNotFound, containerNotRunning } from '../engine/container-errors.ts';
 import type { ContainerEvent, ContainerInfo, Engine, EngineKind } from '../engine/engine.ts';
 import { openContainer } from '../engine/open-engine.ts';
+import { userWord } from '../grants/restrictions.ts';
 import { pasteable } from './shell-quote.ts';
 import type { Target, TargetOptions } from './target.ts';
 
@@ -42,6 +43,7 @@ async function foundTarget(following: Following, found: ContainerInfo): Promise<
     name: kind === 'docker' ? found.name : `${kind}:${found.name}`,
     place: address,
     user: await userId(engine, found, user),
+    userWord: userWord(user ?? found.user),
     byName,
     shell: pasteable(shell),
     exec: (argv) => engine.exec(found.id, argv, user === undefined ? {} : { user }),

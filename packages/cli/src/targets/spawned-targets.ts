@@ -17,6 +17,7 @@ interface CommandTarget {
   kind: string;
   id: string;
   canonical?: string;
+  typed?: string;
   place?: string;
   user?: string | undefined;
   sshDirectory?: string;
@@ -144,6 +145,7 @@ export async function execTarget(
     kind: 'exec',
     id: prefix,
     canonical: execCanonical(prefix, env),
+    typed: JSON.stringify([prefix.trim().replace(/\s+/g, ' '), directoryOf(prefix)]),
     place: execPlace(prefix, env),
     reachedByCommand: true,
     command: (argv) => ['/bin/sh', '-c', `exec ${prefix} "$@"`, 'gpg-bridge', ...argv],
@@ -164,7 +166,11 @@ export function execPlace(prefix: string, env: NodeJS.ProcessEnv): string {
 
 /** A command with everything in its surroundings that decides where it leads. */
 function execCanonical(prefix: string, env: NodeJS.ProcessEnv): string {
-  // Only a path that is relative depends on the directory.
+  return JSON.stringify([prefix, directoryOf(prefix), execPlace(prefix, env)]);
+}
+
+/** The directory in which a command is run, if that matters: only a path that is relative depends on it. */
+function directoryOf(prefix: string): string {
   const isRelative = /(?:^|[\s=])(?:\.{1,2}\/|[^\s/'"$~=-][^\s='"]*\/)/.test(prefix);
-  return JSON.stringify([prefix, isRelative ? process.cwd() : '', execPlace(prefix, env)]);
+  return isRelative ? process.cwd() : '';
 }

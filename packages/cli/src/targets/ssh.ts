@@ -48,6 +48,7 @@ export async function sshTarget(
     id: name,
     ...(place ? { canonical: JSON.stringify(place) } : {}),
     name: `ssh:${name}`,
+    typed: name.replace(/[^@]*$/, (host) => host.toLowerCase()),
     ...(place && !isPlain(place, name) ? { where: addressOf(place) } : {}),
     user: '',
     reachedByCommand: true,

@@ -30,8 +30,12 @@ export interface Target {
   readonly place?: string;
   /** Where it is, in words, if the name alone does not say it. */
   readonly where?: string;
+  /** The words that lead there, where a configuration or an environment decides to what they lead. */
+  readonly typed?: string;
   /** The user whose sockets are made, as what it resolves to; empty for the target's own. */
   readonly user: string;
+  /** That user as a person or the container's settings name it, where the target decides to what that resolves. */
+  readonly userWord?: string;
   /** It is followed by its name, to whatever container has that, or whatever pod a deployment. */
   readonly byName?: boolean;
   /** Where the ssh socket goes if not into `~/.ssh`. */

@@ -3,15 +3,27 @@ import { existsSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { readPlainFile } from '@gpg-bridge/core/fs/plain-file';
-import { whileClaimed } from '../daemon/claim.ts';
-import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
-import { checkStateDirectory, recordDirectory, stateDirectory, unusableState } from '../daemon/state-dir.ts';
-import { type Grant, isEmpty, isRestrictions, NO_RESTRICTIONS } from '../grants/restrictions.ts';
+import {
+  type Grant,
+  hasUser,
+  isEmpty,
+  isRestrictions,
+  NO_RESTRICTIONS,
+  withoutUser,
+} from '../grants/restrictions.ts';
 import type { LocatedName } from '../targets/resolve.ts';
 import type { Target } from '../targets/target.ts';
+import { whileClaimed } from './claim.ts';
+import { ensureStateDirectory } from './make-state-dir.ts';
+import { checkStateDirectory, recordDirectory, stateDirectory, unusableState } from './state-dir.ts';
 
 /** What a target is known by in its grant. */
-export type GrantTarget = Pick<Target, 'kind' | 'id' | 'canonical' | 'place' | 'name'>;
+export type GrantTarget = Pick<Target, 'kind' | 'id' | 'canonical' | 'place' | 'name' | 'typed'>;
+
+/** The words under which the restrictions of a target's user are stored: the target decides on the last one. */
+export function grantUsers({ user, userWord }: Pick<Target, 'user' | 'userWord'>): string[] {
+  return [...new Set([...(userWord === undefined ? [] : [userWord]), user])];
+}
 
 const VERSION = 1;
 
@@ -24,21 +36,36 @@ export class StoredGrants {
     this.#parent = bridges === stateDirectory() ? recordDirectory() : bridges;
   }
 
-  /** What is stored for a target; undefined if nothing is. Throws for a file that does not say it clearly. */
-  read(target: GrantTarget): Grant | undefined {
-    return this.#find(scopesOf(target))?.grant;
+  /**
+   * What is stored for a target, under each of the names by which it is known; all of that holds. Throws for a file that
+   * does not say it clearly.
+   */
+  read(target: GrantTarget): Grant[] {
+    return this.readEach(target).filter((grant) => grant !== undefined);
   }
 
-  /** Changes what is stored for a target while nobody else does. */
-  async change(target: GrantTarget, change: (grant: Grant) => Grant): Promise<void> {
+  /** The same in the order of the names, of which some may have nothing. */
+  readEach(target: GrantTarget): (Grant | undefined)[] {
+    this.#check();
+    return scopesOf(target).map((scope) => this.#readScope(scope));
+  }
+
+  /** Where that is stored. */
+  paths(target: GrantTarget): string[] {
+    return scopesOf(target).map((scope) => this.#path(scope));
+  }
+
+  /** Changes what is stored for a target, under each of its names, while nobody else does. */
+  async change(target: GrantTarget, change: (grant: Grant, at: number) => Grant): Promise<void> {
     const scopes = scopesOf(target);
     await this.#whileLocked(() => {
-      const before = this.#find(scopes);
-      const after = change(before?.grant ?? NO_RESTRICTIONS);
-      if (!before && isNothing(after)) return;
-      for (const scope of scopes) {
-        if (isNothing(after)) this.#remove(scope);
-        else this.#write(scope, target.name, after);
+      const before = this.readEach(target);
+      const another = before.find((grant) => grant) ?? NO_RESTRICTIONS;
+      // All are read and made before one is written.
+      const after = before.map((grant, at) => change(grant ?? another, at));
+      for (const [at, scope] of scopes.entries()) {
+        if (!isNothing(after[at]!)) this.#write(scope, target.name, after[at]!);
+        else if (before[at]) this.#remove(scope);
       }
     });
   }
@@ -52,20 +79,18 @@ export class StoredGrants {
   }
 
   /** Drops what is stored for one user of a target alone; false if nothing was. */
-  async forgetUser(target: GrantTarget, user: string): Promise<boolean> {
+  async forgetUser(target: GrantTarget, users: readonly string[]): Promise<boolean> {
     let isDropped = false;
     await this.change(target, (grant) => {
-      const { [user]: own, ...users } = grant.users;
-      isDropped = own !== undefined;
-      return { ...grant, users };
+      isDropped ||= hasUser(grant, users);
+      return withoutUser(grant, users);
     });
     return isDropped;
   }
 
   /** Whether one user of a target has restrictions apart from everyone's. */
-  hasUser(target: GrantTarget, user: string): boolean {
-    const grant = this.read(target);
-    return grant !== undefined && Object.hasOwn(grant.users, user);
+  hasUser(target: GrantTarget, users: readonly string[]): boolean {
+    return this.read(target).some((grant) => hasUser(grant, users));
   }
 
   /** Whether anything is stored for any target. */
@@ -78,15 +103,10 @@ export class StoredGrants {
     return scopesOf(target).some((scope) => existsSync(this.#path(scope)));
   }
 
-  /** The first of the scopes under which something is stored. */
-  #find(scopes: readonly string[]): { scope: string; grant: Grant } | undefined {
+  /** Throws where others could have written what is stored. */
+  #check(): void {
     checkStateDirectory(this.#parent);
     checkStateDirectory(this.#directory);
-    for (const scope of scopes) {
-      const grant = this.#readScope(scope);
-      if (grant) return { scope, grant };
-    }
-    return undefined;
   }
 
   #readScope(scope: string): Grant | undefined {
@@ -102,10 +122,10 @@ export class StoredGrants {
   }
 
   /** Replaces a file as a whole: a reader sees the old one or the new one. */
-  #write(scope: string, target: string, { rule, everyone, users }: Grant): void {
+  #write(scope: string, target: string, grant: Grant): void {
     ensureStateDirectory(this.#directory);
     const path = this.#path(scope);
-    const text = JSON.stringify({ version: VERSION, scope, target, rule, everyone, users });
+    const text = JSON.stringify({ version: VERSION, scope, target, ...grant });
     try {
       rmSync(`${path}.new`, { force: true });
       writeFileSync(`${path}.new`, `${text}\n`, { mode: 0o600, flag: 'wx', flush: true });
@@ -148,20 +168,26 @@ export class StoredGrants {
   }
 }
 
-/** A target by itself, and by its engine and name: a container made again has another ID. */
+/**
+ * A target by itself, by its engine and name since a container made again has another ID, and by the words that lead
+ * there since they may come to lead elsewhere.
+ */
 function scopesOf(target: GrantTarget | LocatedName): string[] {
   if (!('id' in target)) return [nameScope(target)];
-  const { kind, id, canonical, place, name } = target;
-  const identity = `${kind}\nid\n${canonical ?? id}`;
-  return place === undefined ? [identity] : [identity, nameScope({ kind, place, name })];
+  const { kind, id, canonical, place, name, typed } = target;
+  return [
+    `${kind}\nid\n${canonical ?? id}`,
+    ...(place === undefined ? [] : [nameScope({ kind, place, name })]),
+    ...(typed === undefined ? [] : [`${kind}\ntyped\n${typed}`]),
+  ];
 }
 
 function nameScope({ kind, place, name }: LocatedName): string {
   return `${kind}\nname\n${place}\n${name}`;
 }
 
-function isNothing({ rule, everyone, users }: Grant): boolean {
-  return isEmpty(rule) && isEmpty(everyone) && isEmpty(users);
+function isNothing(grant: Grant): boolean {
+  return Object.values(grant).every(isEmpty);
 }
 
 function parsed(path: string, text: string, expected: string): Grant {
@@ -172,22 +198,28 @@ function parsed(path: string, text: string, expected: string): Grant {
     throw unreadable(path, (error as Error).message, error);
   }
   if (typeof value !== 'object' || value === null) throw unreadable(path, 'it is not a JSON object');
-  const { version, scope, target, rule, everyone, users, ...more } = value as Record<string, unknown>;
+  const { version, scope, target, rule, ruleUsers, everyone, users, ...more } = value as Record<
+    string,
+    unknown
+  >;
   if (version !== VERSION) throw unreadable(path, `its version is not ${VERSION}`);
   if (scope !== expected || typeof target !== 'string') throw unreadable(path, 'it is about another target');
   const [unknown] = Object.keys(more);
   if (unknown !== undefined) throw unreadable(path, `it has an unknown entry ${JSON.stringify(unknown)}`);
-  const isUsers = typeof users === 'object' && users !== null && Object.values(users).every(isRestrictions);
-  if (!isRestrictions(rule) || !isRestrictions(everyone) || !isUsers)
+  if (!isRestrictions(rule) || !isRestrictions(everyone) || !isUsers(users) || !isUsers(ruleUsers))
     throw unreadable(path, 'it has an entry that is not a restriction');
-  return { rule, everyone, users: users as Grant['users'] };
+  return { rule, ruleUsers, everyone, users };
+}
+
+function isUsers(value: unknown): value is Grant['users'] {
+  return typeof value === 'object' && value !== null && Object.values(value).every(isRestrictions);
 }
 
 function unreadable(path: string, why: string, cause?: unknown): BridgeError {
   return new BridgeError('GRANT_UNREADABLE', {
     what: `can't read the restrictions in ${path}`,
     why,
-    fix: 'Restore the file. If you have no copy, remove it and give the restrictions again with `gpg-bridge up`.',
+    fix: 'Restore the file. Until then its target uses no key.',
     ...(cause === undefined ? {} : { cause }),
   });
 }
