@@ -198,8 +198,9 @@ describe('a narrower grant', () => {
     await other.printed(/has waited for a person/, 'stderr');
     // The new bridge serves already, and is known to nobody until the old one has ended.
     const narrowing = person.start(['up', name, '--gpg-key', 'locked@example.org']);
-    const refused = async () => (await person.ok('status', name)).includes('locked@example.org');
-    await expect.poll(refused, PATIENT).toBe(true);
+    const chosen = async () =>
+      (await person.json<{ options: { gpgKeys?: string[] } }[]>('status'))[0]!.options.gpgKeys;
+    await expect.poll(chosen, PATIENT).toEqual(['locked@example.org']);
     const client = await signing(ada);
     expect(await Promise.race([client.reads('ERR').then(() => 'refused'), narrowing.exited])).toBe('refused');
     await pinentry.goOn();

@@ -226,11 +226,10 @@ describe('a bridge that runs is narrowed to --no-gpg: RSA keys that sign are lef
     person.env.SSH_AUTH_SOCK = path;
     await up();
     isStuck = true;
-    const started = performance.now();
-    await askDaemon(await person.file('.sock'), 'narrow', 20_000, { gpg: false });
-    expect(performance.now() - started).toBeLessThan(4_000);
+    const narrowed = askDaemon(await person.file('.sock'), 'narrow', 20_000, { gpg: false });
     const grip = `SIGKEY ${ada.keygrip}\nSETHASH 8 ${'00'.repeat(32)}\nPKSIGN\nBYE\n`;
     expect(await talk(join(target.dir, 'S.gpg-agent'), grip)).not.toContain('sig-val');
+    await narrowed;
     // Its status is 1 while an agent is stuck.
     const status = async () => (await person.run(['status', `local:${target.dir}`])).stdout.toString();
     expect(await status()).toContain('no SSH key can be used until the ssh-agent lists its keys');

@@ -14,6 +14,9 @@ export interface NarrowerOptions {
   keepToKeys(named: Named): Promise<void>;
 }
 
+/** An agent that did not say which keys it has is asked again after this time. */
+const LOOK_AGAIN_MS = 2_000;
+
 /** What can't be kept to without a lookup of keys: without GPG, no SSH key may make OpenPGP signatures either. */
 type Named = Pick<Narrowing, 'gpgKeys' | 'sshKeys' | 'gpg'>;
 
@@ -26,6 +29,7 @@ export class Narrower {
   /** Names that are not looked up yet. */
   #unknown: Named = {};
   #looking: Promise<void> | undefined;
+  #lookingAgain: NodeJS.Timeout | undefined;
 
   constructor(bridge: NarrowerOptions) {
     this.#bridge = bridge;
@@ -54,7 +58,7 @@ export class Narrower {
     const { gpgKeys, sshKeys, gpg } = this.#unknown;
     // An ssh-agent that is gpg-agent has the same private keys.
     if (!gpgKeys && !((sshKeys || gpg === false) && command === 'sign')) return undefined;
-    void this.#lookUp().catch(() => {}); // what kept it from being looked up may have passed
+    void this.#lookUp().catch(() => {}); // whatever prevented the lookup may have passed
     return new BridgeError('NOT_GRANTED', {
       what: 'the key was not used',
       why: 'what the target may do was narrowed, and which keys that leaves is not known yet',
@@ -68,10 +72,20 @@ export class Narrower {
   }
 
   #lookUp(): Promise<void> {
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined;
-    });
+    this.#looking ??= this.#look()
+      .catch((error: unknown) => {
+        if (!isUnknownKey(error)) this.#lookAgain();
+        throw error;
+      })
+      .finally(() => {
+        this.#looking = undefined;
+      });
     return this.#looking;
+  }
+
+  #lookAgain(): void {
+    clearTimeout(this.#lookingAgain);
+    this.#lookingAgain = setTimeout(() => void this.#lookUp().catch(() => {}), LOOK_AGAIN_MS).unref();
   }
 
   async #look(): Promise<void> {

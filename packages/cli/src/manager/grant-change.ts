@@ -82,9 +82,9 @@ export class GrantChange {
     );
   }
 
-  /** Whether a key that was named is why a change failed. */
+  /** Whether a change failed because what was named leaves nothing, or names a key that is not there. */
   isWrong(error: unknown): boolean {
-    return this.#wrongKeys(error) !== undefined;
+    return this.#wrongKeys(error) !== undefined || isNothingLeft(error);
   }
 
   /** What stays taken away after a change failed for this reason, in a person's words. */
@@ -97,12 +97,14 @@ export class GrantChange {
     return namedRestrictions(narrowing(held, { ...held, ...this.#named }));
   }
 
-  /** Of that, what can be had. */
+  /** Of that, what can be had: a host without the other agent has nothing to bridge. */
   #kept(error: unknown): Restrictions {
-    const { gpgKeys, sshKeys, ...rest } = this.#narrower;
+    const { gpgKeys, sshKeys, gpg, ssh, ...rest } = this.#narrower;
     const wrong = this.#wrongKeys(error);
+    const agents = { ...(gpg === undefined ? {} : { gpg }), ...(ssh === undefined ? {} : { ssh }) };
     return {
       ...rest,
+      ...(isNothingLeft(error) ? {} : agents),
       ...(gpgKeys && wrong !== 'gpgKeys' ? { gpgKeys } : {}),
       ...(sshKeys && wrong !== 'sshKeys' ? { sshKeys } : {}),
     };
@@ -128,6 +130,10 @@ export class GrantChange {
     const before = this.#stands.length === 0 ? [NO_RESTRICTIONS] : this.#stands;
     return before.map((grant) => changedGrant(grant, this.#changer, this.#named));
   }
+}
+
+function isNothingLeft(error: unknown): boolean {
+  return error instanceof BridgeError && error.code === 'NO_HOST_AGENT';
 }
 
 /** A rule's own options or a person's, for one user or for everyone. */
