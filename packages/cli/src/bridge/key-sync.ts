@@ -87,7 +87,10 @@ export class KeySync {
     if (filter === 'none') return;
     try {
       const home = await listDir('homedir', env ? { env } : {});
-      if (!this.#isClosed) this.#watch = watchKeyring(home, () => void this.#inTurn(() => this.#follow()));
+      if (this.#isClosed) return;
+      const follow = () => void this.#inTurn(() => this.#follow());
+      this.#watch = watchKeyring(home, follow);
+      follow(); // what has changed since the keys were exported
     } catch (error) {
       log(`the host's keyring is not watched: ${(error as Error).message}`, 'warn');
     }
