@@ -199,7 +199,7 @@ export class Scene {
       greeting: ['', `${VERSION}BYE\n`],
       idle: ['', `${VERSION}BYE\n`],
       command: [sign, 'BYE\n'],
-      inquiry: [`SETKEY ${encryption}\nPKDECRYPT\n`, 'D (7:nonsense)\nEND\nBYE\n'],
+      inquiry: [`SETKEY ${encryption}\nPKDECRYPT\n`, 'D (7:enc-val(4:ecdh(1:s1:x)(1:e1:x)))\nEND\nBYE\n'],
       response: [sign, 'BYE\n'],
       closing: ['BYE\n', ''],
     };

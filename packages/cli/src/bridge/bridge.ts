@@ -144,7 +144,7 @@ export class Bridge extends EventEmitter<BridgeEvents> {
    */
   async check(mend?: MendOptions): Promise<CheckReport> {
     const { sockets, muxer, keySync } = this.#served;
-    const before = muxer.stats;
+    const [before, since] = [muxer.stats, performance.now()];
     const report = await sockets.check(mend);
     const after = muxer.stats;
     const asked = Math.min(report.asked, after.streams.total - before.streams.total);
@@ -154,7 +154,7 @@ export class Bridge extends EventEmitter<BridgeEvents> {
       this.#checked.received += after.bytes.received - before.bytes.received;
       this.#checked.sent += after.bytes.sent - before.bytes.sent;
     }
-    const keys = mend && keySync ? await keySync.mend() : [];
+    const keys = mend && keySync ? await keySync.mend(since) : [];
     return { ...report, mended: [...report.mended, ...keys] };
   }
 

@@ -41,6 +41,7 @@ export class KeySync {
   /** The target's home may be a new one, without the keys. */
   #isInDoubt = false;
   #mending: Promise<string[]> | undefined;
+  #mended: { at: number; words: string[] } = { at: 0, words: [] };
   #nextInDoubt = 0;
   #later: NodeJS.Timeout | undefined;
 
@@ -68,9 +69,12 @@ export class KeySync {
     this.#mendInDoubt();
   }
 
-  /** Imports keys again that the target may lack; resolves to what was mended, and does not wait for ever. */
-  async mend(): Promise<string[]> {
-    if (!this.mayLackKeys) return [];
+  /**
+   * Imports keys again that the target may lack; resolves to what was mended, by itself since that time too, and does
+   * not wait for ever.
+   */
+  async mend(since: number): Promise<string[]> {
+    if (!this.mayLackKeys) return this.#mended.at >= since ? this.#mended.words : [];
     const mended = await inTime<string[] | undefined>(this.#mend(), undefined);
     if (!mended && this.#mending) this.#problem ??= STILL_IMPORTING;
     return mended ?? [];
@@ -129,6 +133,7 @@ export class KeySync {
       const { added, updated } = await this.#import(await this.#export());
       if (added + updated === 0) return [];
       const mended = `public keys that were missing there: ${added} new, ${updated} updated`;
+      this.#mended = { at: performance.now(), words: [mended] };
       log(mended, 'warn');
       return [mended];
     } catch (error) {
