@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { sharedEngine } from '@gpg-bridge/test-support/engine/shared';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
@@ -9,7 +10,7 @@ import { firstVersion, testedWith } from '@gpg-bridge/test-support/tested-with';
 import { expect, it, onTestFinished } from 'vitest';
 
 requireSystem('docker')('a host with the gpg-agent of GnuPG 2.4', () => {
-  /** Somebody whose agent runs in a container that shares the home, so that it can be of another version. */
+  /** Somebody whose agent runs in a container that shares both homes, so that it can be of another version. */
   async function personWith24() {
     const pinentry = await ScriptedPinentry.create('what was typed');
     onTestFinished(() => pinentry.remove());
@@ -18,7 +19,11 @@ requireSystem('docker')('a host with the gpg-agent of GnuPG 2.4', () => {
     const other = await home.createKey('Bob Test <bob@example.org>');
     await home.killAgent();
     const docker = await sharedEngine('docker');
-    const shared = [dirname(home.dir), dirname(pinentry.program)].map((path) => `--volume=${path}:${path}`);
+    const target = await person.localHome();
+    const shared = [home.dir, target.dir, pinentry.program].map((path) => {
+      const directory = dirname(path);
+      return `--volume=${directory}:${directory}`;
+    });
     const container = await docker.startContainer({
       image: 'trixie',
       env: { GNUPGHOME: home.dir },
@@ -29,13 +34,12 @@ requireSystem('docker')('a host with the gpg-agent of GnuPG 2.4', () => {
     await testedWith('gnupg-agent', async () =>
       firstVersion(await container.execOk(['gpg-agent', '--version'])),
     );
-    const target = await person.localHome();
     const name = `local:${target.dir}`;
     const ask = async (text: string) =>
       (await talk(`${target.dir}/S.gpg-agent`, `${text}\nBYE\n`)).split('\n').slice(1, -2).join('\n');
     await person.ok('up', name);
     expect(await ask('GETINFO version')).toMatch(/^D 2\.4\./);
-    return { person, other, name, ask, pinentry };
+    return { person, other, name, ask, pinentry, container };
   }
 
   it('stays well whatever an inquiry is answered with, and whatever is asked', async () => {
@@ -72,6 +76,28 @@ requireSystem('docker')('a host with the gpg-agent of GnuPG 2.4', () => {
     ]);
     await person.ok('up', name, '--no-allow-passphrase');
     expect(await ask(question)).toBe('ERR 67109115 Forbidden <GPG Agent>');
+  });
+
+  it('decrypts what gpgsm encrypts for an elliptic curve', async () => {
+    const { person, name, container } = await personWith24();
+    const home = name.slice('local:'.length);
+    const subkey = ['--quick-add-key', person.fingerprint, 'nistp256', 'encr', 'never'];
+    await person.home.gpgOk(['--batch', '--passphrase', '', ...subkey]);
+    const grips = await person.home.gpgOk(['--with-colons', '--with-keygrip', '-k', person.fingerprint]);
+    const grip = [...grips.matchAll(/^grp:+([0-9A-F]{40}):/gm)].at(-1)![1]!;
+    const parameters = `Key-Type: ECC\nKey-Grip: ${grip}\nName-DN: CN=Ada\nName-Email: ada@example.org\nSerial: 1\n`;
+    const offline = ['gpgsm', '--batch', '--no-autostart', '--disable-dirmngr', '--disable-crl-checks'];
+    const certificate = await container.execOk(['gpgsm', '--batch', '--armor', '--gen-key'], {
+      input: parameters,
+    });
+    const gpgsm = (args: string[], input: string) =>
+      container.execOk([...offline, ...args], { env: { GNUPGHOME: home }, input });
+    await gpgsm(['--import'], certificate);
+    const print = /^fpr:+([0-9A-F]{40}):/m.exec(await gpgsm(['--with-colons', '-k'], ''))![1]!;
+    await writeFile(join(person.home.dir, 'trustlist.txt'), `${print} S relax\n`);
+    await container.execOk(['gpg-connect-agent', 'RELOADAGENT', '/bye']);
+    const sealed = await gpgsm(['--armor', '--encrypt', '-r', 'ada@example.org'], 'text');
+    expect(await gpgsm(['--decrypt'], sealed)).toBe('text');
   });
 
   it('tells nothing about a key that was not chosen', async () => {

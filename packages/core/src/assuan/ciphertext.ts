@@ -7,20 +7,21 @@ const MAX_DIGITS = 5;
 const ALGORITHMS: ReadonlySet<string> = new Set(['rsa', 'elg', 'ecdh', 'pqc']);
 /** Parts of a ciphertext. A list of flags is not among them: flags change how the agent uses its key. */
 const PARTS: ReadonlySet<string> = new Set(['a', 'b', 'c', 'e', 'h', 'k', 's', 'fixed-info']);
+/** What gpgsm tells beside them of a CMS message for an elliptic curve; agents don't read it. */
+const CMS_PARTS: ReadonlySet<string> = new Set(['encr-algo', 'wrap-algo', 'ukm']);
 
 /**
  * Whether data is a ciphertext as GnuPG sends one to PKDECRYPT, in canonical form and with nothing behind it:
- * `(enc-val (ALGORITHM (PART VALUE) …))`.
+ * `(enc-val (ALGORITHM (PART VALUE) …) (CMS-PART VALUE) …)`.
  */
 export function isCiphertext(data: Buffer): boolean {
   const reader = new SexpReader(data);
   if (!reader.opens() || reader.atom() !== 'enc-val') return false;
   if (!reader.opens() || !ALGORITHMS.has(reader.atom() ?? '')) return false;
-  do {
-    if (!reader.opens() || !PARTS.has(reader.atom() ?? '')) return false;
-    if (reader.atom() === undefined || !reader.closes()) return false;
-  } while (!reader.closes());
-  return reader.closes() && reader.isAtEnd;
+  do if (!reader.part(PARTS)) return false;
+  while (!reader.closes());
+  while (!reader.closes()) if (!reader.part(CMS_PARTS)) return false;
+  return reader.isAtEnd;
 }
 
 /** Reads a canonical S-expression from its beginning. */
@@ -51,6 +52,11 @@ class SexpReader {
     if (!/^[1-9][0-9]*$/.test(digits) || end > this.data.length) return undefined;
     this.#at = end;
     return this.data.toString('latin1', start, end);
+  }
+
+  /** A list `(NAME VALUE)` of one of these names. */
+  part(names: ReadonlySet<string>): boolean {
+    return this.opens() && names.has(this.atom() ?? '') && this.atom() !== undefined && this.closes();
   }
 
   #take(byte: number): boolean {
