@@ -62,14 +62,18 @@ describe('every command that a restricted agent accepts is on the list', () => {
         env: host.env,
         input: parameters,
       });
-      await runOk('gpgsm', [...offline, '--import'], { env: target.env, input: certificate });
-      const gpgsm = (args: string[], input: string | Buffer) =>
-        run('gpgsm', [...offline, ...args], { env: target.env, input });
+      const gpgsm = (args: string[], input: string) =>
+        runOk('gpgsm', [...offline, ...args], { env: target.env, input });
+      await gpgsm(['--import'], certificate);
+      const print = /^fpr:+([0-9A-F]{40}):/m.exec(await gpgsm(['--with-colons', '--list-keys'], ''))![1]!;
+      await writeFile(join(host.dir, 'trustlist.txt'), `${print} S relax\n`);
+      await runOk('gpg-connect-agent', ['RELOADAGENT', '/bye'], { env: host.env });
       await gpgsm(['--list-secret-keys'], '');
-      await gpgsm(['--sign', '-u', 'ada@example.org'], 'text');
-      const sealed = await gpgsm(['--encrypt', '--armor', '-r', 'ada@example.org'], 'text');
-      await gpgsm(['--decrypt'], sealed.stdout);
+      await gpgsm(['--armor', '--sign', '-u', 'ada@example.org'], 'text');
+      const sealed = await gpgsm(['--armor', '--encrypt', '-r', 'ada@example.org'], 'text');
+      expect(await gpgsm(['--decrypt'], sealed)).toBe('text');
       const sent = lines();
+      for (const command of ['PKSIGN', 'PKDECRYPT']) expect(sent).toContain(command);
       expect(sent.some((line) => line.startsWith('HAVEKEY'))).toBe(true);
       expect(refusedOf(sent)).toEqual([]);
     });

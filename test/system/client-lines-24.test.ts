@@ -17,7 +17,10 @@ printf 'Key-Type: RSA\\nKey-Grip: %s\\nName-DN: CN=Ada\\nName-Email: ada@example
 printf '%%Assuan%%\\nsocket=%s\\n' "$(gpgconf --list-dirs agent-extra-socket)" >/target/S.gpg-agent
 gpg --export >/keys
 GNUPGHOME=/target gpg --no-autostart --import /keys
-GNUPGHOME=/target gpgsm --batch --no-autostart --disable-dirmngr --import /certificate
+gpgsm='gpgsm --batch --no-autostart --disable-dirmngr'
+GNUPGHOME=/target $gpgsm --import /certificate
+GNUPGHOME=/target $gpgsm --with-colons --list-keys | sed -n 's/^fpr:*\\([0-9A-F]*\\):.*/\\1 S relax/p' >/host/trustlist.txt
+gpg-connect-agent RELOADAGENT /bye
 `;
 const GPG = `
 export GNUPGHOME=/target
@@ -32,11 +35,12 @@ $gpg --delete-secret-keys --yes ada@example.org
 $gpg --quick-gen-key --passphrase '' 'Eve <eve@example.org>'
 `;
 const GPGSM = `
+set -e
 export GNUPGHOME=/target
 gpgsm="gpgsm --batch --no-autostart --disable-dirmngr --disable-crl-checks"
 $gpgsm --list-secret-keys
 echo text | $gpgsm --sign -u ada@example.org
-echo text | $gpgsm --encrypt --armor -r ada@example.org | $gpgsm --decrypt
+echo text | $gpgsm --encrypt --armor -r ada@example.org | $gpgsm --decrypt | grep -x text
 `;
 const GPGME = `
 import gpg
@@ -54,7 +58,8 @@ requireSystem('docker')('every command that an agent of GnuPG 2.4 accepts is on 
     const container = await docker.startContainer({ image: 'trixie' });
     onTestFinished(() => container.remove());
     await container.execOk(['sh', '-c', HOST]);
-    for (const script of [GPG, GPGSM]) await container.exec(['sh', '-c', script]);
+    await container.exec(['sh', '-c', GPG]);
+    await container.execOk(['sh', '-c', GPGSM]);
     await container.execOk(['python3', '-c', GPGME], { env: { GNUPGHOME: '/target' } });
     const sent = acceptedLines(String(await container.execOk(['cat', '/host/lines.log'])));
     for (const line of ['PKSIGN', 'PKDECRYPT', 'SETKEYDESC']) {
