@@ -27,6 +27,7 @@ describe('the commands that may reach gpg-agent', () => {
     `SETKEY ${GRIP}`,
     `SETKEY --another ${GRIP}`,
     'SETKEYDESC Please+enter%0Athe+passphrase\xe4',
+    'SETKEYDESC A+user+ID+with+DEL\x7f',
     `SETHASH 8 ${'ab'.repeat(32)}`,
     `SETHASH --hash=sha512 ${'ab'.repeat(64)}`,
     'SETHASH --inquire',

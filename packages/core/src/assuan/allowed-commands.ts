@@ -2,8 +2,8 @@ import { CR, LF } from './line-head.ts';
 
 const GRIP = '[0-9A-Fa-f]{40}';
 const NO_ARGUMENTS = '';
-/** Text without a blank or a control character; GnuPG escapes these. */
-const ESCAPED_TEXT = '[!-~\\x80-\\xff]+';
+/** Text without a blank or a control character; GnuPG escapes these, except DEL. */
+const ESCAPED_TEXT = '[!-\\xff]+';
 
 /** Any number of these arguments, in any order. */
 function anyOf(...args: readonly string[]): string {
