@@ -129,6 +129,7 @@ describe('the commands that may reach gpg-agent', () => {
     'NOP\0',
     'NOP\0INPUT FD=5',
     'NO\0P',
+    'NO\rP',
     `SIGKEY ${GRIP}\0`,
     'NOP\rINPUT FD=5',
     'GETINFO version\x0b',
