@@ -111,6 +111,8 @@ describe('the commands that may reach gpg-agent', () => {
     'SETKEY x',
     'SETHASH --hash=none 00',
     'SETHASH 1 00',
+    'SETHASH --hash=md5 00',
+    'SETHASH --hash=tls-md5sha1 00',
     'SETHASH 8 0',
     'SETHASH 8 --inquire',
     `READKEY --card ${GRIP}`,

@@ -28,8 +28,11 @@ function gate(rules: Partial<GateRules> = {}) {
     },
     { now: () => 1_000 },
   );
-  const client = (text: string) => made.fromClient(Buffer.from(text, 'latin1'));
-  const agent = (text: string) => made.fromAgent(Buffer.from(text, 'latin1'));
+  // Chunks are read into the same memory again once the gate has taken them.
+  const chunk = Buffer.alloc(128 * 1024);
+  const chunkOf = (text: string) => chunk.fill('!').subarray(0, chunk.write(text, 'latin1'));
+  const client = (text: string) => made.fromClient(chunkOf(text));
+  const agent = (text: string) => made.fromAgent(chunkOf(text));
   agent('OK hello\n');
   return { made, sent, broken, operations, client, agent };
 }
@@ -60,6 +63,17 @@ describe('a gate', () => {
     expect(operations.at(-1)).toMatchObject({ command: 'PKSIGN', key: GRIP, outcome: 'ok' });
   });
 
+  it.each(['ERR 67109144 IPC parameter error\n', 'ERR 67108963 cancelled\n', 'ERR\n'])(
+    'knows that a key is not chosen when the agent answers %j',
+    (answer) => {
+      const { operations, client, agent } = gate();
+      client(`SIGKEY ${GRIP}\nSIGKEY ${'B'.repeat(40)}\nSETKEY --another ${'B'.repeat(40)}\nPKSIGN\n`);
+      for (const said of ['OK\n', answer, answer, 'D signature\nOK\n']) agent(said);
+      expect(operations.at(-1)).toMatchObject({ command: 'PKSIGN', key: GRIP, outcome: 'ok' });
+      expect(operations.at(-1)).not.toHaveProperty('another');
+    },
+  );
+
   it('takes command words in either case', () => {
     const { operations, client, agent } = gate();
     client(`sigkey ${GRIP}\npksign\n`);
@@ -75,7 +89,7 @@ describe('a gate', () => {
     expect(sent.client).toContain('INQUIRE TBSDATA\n');
     client('D ab');
     expect(sent.agent).toBe('SETHASH --inquire\n');
-    client(`${'x'.repeat(900)}\n${`D ${'x'.repeat(990)}\n`.repeat(5)}END\nRESET\n`);
+    client(`${'x'.repeat(900)}\n${`D ${'x'.repeat(999)}\n`.repeat(5)}END\nRESET\n`);
     expect(sent.agent.endsWith('END\n')).toBe(true);
     agent('D plain\nOK\n');
     expect(sent.agent.endsWith('END\nRESET\n')).toBe(true);
@@ -125,7 +139,8 @@ describe('a gate', () => {
     ['an escape that the line end cuts', 'D ab%4\r\n'],
     ['an escape that is no number', 'D %zz\n'],
     ['a bare CR', 'D a\rb\n'],
-    ['a line that is too long', `D ${'x'.repeat(1_001)}\n`],
+    ['a line that is too long', `D ${'x'.repeat(1_000)}\n`],
+    ['a line that is too long with its CR', `D ${'x'.repeat(999)}\r\n`],
     ['a comment that is too long', `#${'x'.repeat(1_001)}\n`],
     ['a command', 'PKSIGN\n'],
     ['another end', 'END now\n'],
@@ -133,18 +148,19 @@ describe('a gate', () => {
     ['data behind a tab', 'D\tab\n'],
     ['a NUL', 'END\0\n'],
   ])('ends a session whose client answers an inquiry with %s', (_name, line) => {
-    for (const size of [1, 7, 4_096]) {
-      const { sent, broken, operations, client, agent } = gate();
-      client('PKDECRYPT\n');
-      agent('INQUIRE CIPHERTEXT\n');
-      const text = `D good\n${line}END\nPKSIGN\n`;
-      for (let at = 0; at < text.length; at += size) client(text.slice(at, at + size));
-      expect(sent.agent.replace('D good\n', '')).toBe('PKDECRYPT\nCAN\n');
-      expect(sent.client).toMatch(
-        /INQUIRE CIPHERTEXT\nERR 67109140 IPC syntax error <GPG Agent> - [^\n]*\n$/,
-      );
-      expect(broken).toEqual(['BAD_INQUIRY_DATA']);
-      expect(words(operations)).toEqual(['PKDECRYPT refused']);
+    // The data of a decryption is looked at as a whole, too; that of a hash only line by line.
+    for (const command of ['PKDECRYPT', 'SETHASH --inquire']) {
+      for (const size of [1, 7, 4_096]) {
+        const { sent, broken, operations, client, agent } = gate();
+        client(`${command}\n`);
+        agent('INQUIRE DATA\n');
+        const text = `D good\n${line}END\nPKSIGN\n`;
+        for (let at = 0; at < text.length; at += size) client(text.slice(at, at + size));
+        expect(sent.agent.replace('D good\n', '')).toBe(`${command}\nCAN\n`);
+        expect(sent.client).toMatch(/INQUIRE DATA\nERR 67109140 IPC syntax error <GPG Agent> - [^\n]*\n$/);
+        expect(broken).toEqual(['BAD_INQUIRY_DATA']);
+        expect(words(operations)).toEqual([`${command.split(' ')[0]} refused`]);
+      }
     }
   });
 
@@ -335,6 +351,44 @@ describe('a gate', () => {
     expect(sent.agent).toBe('PKSIGN\nNOP\n');
   });
 
+  it('gives the agent nothing that the rules allow when its client has left', async () => {
+    let admit = (_admission: Admission) => {};
+    const held = gate({
+      admit: () =>
+        new Promise((resolve) => {
+          admit = resolve;
+        }),
+    });
+    held.client('PKSIGN\nNOP\n');
+    expect(held.made.clientLeft()).toBe(false);
+    admit(PASS);
+    let resume = (_answer: undefined) => {};
+    const resumes = () =>
+      new Promise<undefined>((resolve) => {
+        resume = resolve;
+      });
+    const inquired = gate({ resumes });
+    inquired.client('PKDECRYPT\n');
+    inquired.agent('INQUIRE CIPHERTEXT\n');
+    inquired.client(`D ${CIPHERTEXT}\nEND\n`);
+    expect(inquired.made.clientLeft()).toBe(false);
+    resume(undefined);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(held.sent.agent).toBe('');
+    expect(inquired.sent.agent).not.toContain('END');
+    expect(words(held.operations)).toEqual(['PKSIGN closed']);
+    expect(words(inquired.operations)).toEqual(['PKDECRYPT closed']);
+  });
+
+  it('sends no line that is too long with others that the agent has not answered', () => {
+    const { sent, client, agent } = gate({ overlaps: () => true });
+    client(`NOP\nSETKEYDESC ${'x'.repeat(990)}\nSETKEYDESC ${'x'.repeat(991)}\n`);
+    expect(sent.agent).toBe(`NOP\nSETKEYDESC ${'x'.repeat(990)}\n`);
+    agent('OK\n');
+    expect(() => agent('OK\n')).toThrow(/more than 1,000 bytes/);
+    expect(sent.agent).toBe(`NOP\nSETKEYDESC ${'x'.repeat(990)}\n`);
+  });
+
   it('ends the agent’s side when everything of a client that ended was passed', () => {
     const { sent, made, client, agent } = gate();
     client('GETINFO version\nBYE\n');
@@ -385,8 +439,11 @@ describe('a gate', () => {
   });
 
   it('ends a session with a line that no command can have, and holds little of any', () => {
-    const { client } = gate();
-    expect(() => client('X'.repeat(1_100))).toThrow(/more than 1,000 bytes/);
+    const { client, agent } = gate();
+    client(`${'X'.repeat(1_001)}\n`);
+    agent('OK\n');
+    expect(() => client(`${'X'.repeat(1_002)}\n`)).toThrow(/more than 1,000 bytes/);
+    expect(() => gate().client('X'.repeat(1_100))).toThrow(/more than 1,000 bytes/);
     const comments = gate();
     comments.client('# a comment\n\n'.repeat(1_000));
     expect(comments.sent.agent).toBe('');

@@ -5,6 +5,7 @@ import {
   type GrantWord,
   type KeyUsage,
   UNKNOWN_USAGE,
+  usageOfBoth,
   wordsOf,
 } from './key-usage.ts';
 
@@ -36,6 +37,10 @@ const TABLE: Record<string, { PKSIGN: string; PKDECRYPT: string }> = {
   e: { PKSIGN: '37', PKDECRYPT: '2367' },
   a: { PKSIGN: '57', PKDECRYPT: '' },
   se: { PKSIGN: '1357', PKDECRYPT: '37' },
+  ce: { PKSIGN: '1357', PKDECRYPT: '37' },
+  te: { PKSIGN: '1357', PKDECRYPT: '37' },
+  r: { PKSIGN: '37', PKDECRYPT: '2367' },
+  sr: { PKSIGN: '1357', PKDECRYPT: '37' },
   sa: { PKSIGN: '57', PKDECRYPT: '' },
   ea: { PKSIGN: '7', PKDECRYPT: '67' },
   sca: { PKSIGN: '57', PKDECRYPT: '' },
@@ -47,6 +52,20 @@ describe('the usage of a key', () => {
     const found = (command: string) =>
       GRANTS.flatMap((words, bits) => (passes(command, key(letters), words) ? [bits] : [])).join('');
     expect({ PKSIGN: found('PKSIGN'), PKDECRYPT: found('PKDECRYPT') }).toEqual(expected);
+  });
+
+  it('that is used with another one is that of both, and unknown if one of them is', () => {
+    const [decrypts, signs] = [key('e'), key('s')];
+    for (const [one, two] of [
+      [decrypts, signs],
+      [signs, decrypts],
+    ] as const) {
+      expect(usageOfBoth(one, two)).toEqual({ words: new Set(['decrypt', 'sign']), known: true });
+      expect(passes('PKDECRYPT', usageOfBoth(one, two), ['decrypt'])).toBe(false);
+      expect(passes('PKDECRYPT', usageOfBoth(one, UNKNOWN_USAGE), [...ALL_WORDS])).toBe(false);
+      expect(passes('PKDECRYPT', usageOfBoth(UNKNOWN_USAGE, one), [...ALL_WORDS])).toBe(false);
+    }
+    expect(passes('PKDECRYPT', usageOfBoth(decrypts, decrypts), ['decrypt'])).toBe(true);
   });
 
   it('that is unknown needs every word, and never decrypts', () => {
