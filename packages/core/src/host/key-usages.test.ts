@@ -304,6 +304,11 @@ describe('usages', () => {
       'grp:::::::::FF:',
       'sub:u:255:18:B:1::::::e:::::cv25519:23:',
       'grp:::::::::A1:',
+      // Such keys, of which no other certificate is there.
+      'sub:u:255:18:B:1::::::e:::::ed25519:23:',
+      'grp:::::::::A2:',
+      'sub:u:448:18:B:1::::::e:::::Ed448:23:',
+      'grp:::::::::A3:',
     ].join('\n');
     const x509 = [
       'crt:n:2048:1:C:2026:2030:3F::CN=Ann::eE::::::23:',
@@ -327,6 +332,7 @@ describe('usages', () => {
     expect(found.get('EE')).toMatchObject({ known: false });
     expect(found.get('FF')).toMatchObject({ words: new Set(['sign']), known: true });
     expect(found.get('A1')).toMatchObject({ words: new Set(['decrypt']), known: true });
+    for (const grip of ['A2', 'A3']) expect(found.get(grip)).toMatchObject({ known: false });
   });
 });
 
