@@ -1,11 +1,14 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { useShell } from '@gpg-bridge/test-support/interactive';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { tempDir } from '@gpg-bridge/test-support/temp';
+import { Terminal } from '@gpg-bridge/test-support/terminal';
 import {
   addProtectedKey,
+  answerPinentry,
   PASSPHRASE,
   personWithPassphrase,
   recordRaw,
@@ -66,6 +69,34 @@ requireSystem('tmux', 'pinentry')('a passphrase for pinentry', () => {
       const received = await recordTyped(person, words, 'typed key by key', await tempDir(), read, before);
       expect(received).toBe('before\nsign\nend\n');
       expect(await person.json('log', `local:${other.dir}`, '--uses')).toMatchObject([{ outcome: 'ok' }]);
+    });
+
+    it('does not reach a target that is entered while it asks', async () => {
+      const person = await personWithPassphrase(pinentry);
+      const { dir: target } = await person.localHome();
+      await person.ok('up', `local:${target}`);
+      const terminal = await Terminal.of(person);
+      await terminal.useForPinentry();
+      const directory = await tempDir();
+      const sign = `(echo text | GNUPGHOME=${target} gpg --batch --no-tty --clear-sign > ${directory}/signed) &`;
+      const program = `stty -icanon -echo; echo it reads now; exec cat > ${directory}/received`;
+      const enter = `gpg-bridge exec local:${target} -- sh -c '${program}'`;
+      await writeFile(
+        join(directory, 'begin'),
+        `${sign}\nuntil [ -e ${directory}/go ]; do sleep 0.1; done\n${enter}\n`,
+      );
+      await terminal.type(`. ${directory}/begin`);
+      await terminal.press('Enter');
+      await terminal.shows(/Passphrase:/);
+      await writeFile(join(directory, 'go'), '');
+      await expect.poll(() => person.files()).toContainEqual(expect.stringMatching(/\.tty$/));
+      await answerPinentry(terminal, 'typed key by key');
+      const read = (name: string) => readFile(join(directory, name), 'utf8').catch(() => '');
+      await expect.poll(() => read('signed')).toContain('BEGIN PGP SIGNATURE');
+      await terminal.shows(/it reads now/);
+      await terminal.type('x');
+      await expect.poll(() => read('received')).toBe('x');
+      await terminal.press('C-c');
     });
 
     it('leaves a shell of this machine as it was', async () => {

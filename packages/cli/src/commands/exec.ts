@@ -1,7 +1,7 @@
 import { isatty } from 'node:tty';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import { printableValue } from '@gpg-bridge/core/text/escape';
-import { serveTerminal } from '../daemon/terminal-server.ts';
+import { promptsAreOver, serveTerminal } from '../daemon/terminal-server.ts';
 import { ownTerminal, TerminalGate } from '../engine/terminal-gate.ts';
 import type { BridgeInfo } from '../manager/types.ts';
 import { operandWords } from '../targets/operand-words.ts';
@@ -44,10 +44,14 @@ export async function runThere(
   const gate = hasTerminal ? new TerminalGate() : undefined;
   await gate?.begin();
   const unserve = gate && (await serveTerminal(gate));
+  if (gate && (!(await promptsAreOver(tellOfPrompt)) || gate.isLost)) {
+    unserve?.();
+    throw terminalLost(target, 'not started');
+  }
   const { status, signal } = await target
     .attach(words, isatty(0) && isatty(1), gate)
     .finally(() => unserve?.());
-  if (gate?.isLost) throw terminalLost(target);
+  if (gate?.isLost) throw terminalLost(target, 'ended');
   if (signal) return signalStatus(signal);
   if (status !== null) return status;
   throw new BridgeError('TARGET_CLOSED', {
@@ -57,9 +61,15 @@ export async function runThere(
   });
 }
 
-function terminalLost({ name }: Target): BridgeError {
+function tellOfPrompt(): void {
+  process.stderr.write(
+    'gpg-bridge: a key is being used; the command starts when the prompt for it is answered\n',
+  );
+}
+
+function terminalLost({ name }: Target, how: 'ended' | 'not started'): BridgeError {
   return new BridgeError('TERMINAL_LOST', {
-    what: `the command in ${name} was ended`,
+    what: `the command in ${name} was ${how}`,
     why: 'a bridge was killed while a prompt may have been up in this terminal, so what you type could have reached the target',
     fix: 'Answer the prompt if it is still there, then run the command again.',
   });

@@ -19,12 +19,13 @@ export const BRIDGE_STEM = '[0-9a-f]{16}(?:[0-9a-f]{16})?';
 const STEM_DIGITS = 32;
 /** Names of a bridge's files, and of the temporary ones beside them. */
 const OWN_NAME = new RegExp(
-  `^(?:${BRIDGE_STEM}(?:\\.\\d{4}-\\d{2})?\\.(?:pid|sock|log|lock|uses)(?:\\.(?:[x1]|new))?|paused(?:\\.new)?|auto(?:-rules|-waiting)?\\.(?:json|lock|log)(?:\\.(?:[x1]|new))?|\\d{1,10}\\.tty(?:\\.new)?|grants(?:\\.lock(?:\\.x)?)?|\\.[0-9a-z]{1,9})$`,
+  `^(?:${BRIDGE_STEM}(?:\\.\\d{4}-\\d{2})?\\.(?:pid|sock|log|lock|uses)(?:\\.(?:[x1]|new))?|paused(?:\\.new)?|auto(?:-rules|-waiting)?\\.(?:json|lock|log)(?:\\.(?:[x1]|new))?|\\d{1,10}\\.(?:tty(?:\\.new)?|prompt)|grants(?:\\.lock(?:\\.x)?)?|\\.[0-9a-z]{1,9})$`,
 );
 /** Other programs may have sockets in the same directory: only these are connected to. */
 const CONTROL_NAME = new RegExp(`^${BRIDGE_STEM}\\.sock$`);
 const LOCK_NAME = new RegExp(`^${BRIDGE_STEM}\\.lock$`);
 const TERMINAL_NAME = /^\d{1,10}\.tty$/;
+const PROMPT_NAME = /^\d{1,10}\.prompt$/;
 /** In a directory with this bit nobody removes or renames another's files. */
 const STICKY = 0o1000;
 /** Bytes of a socket's path on macOS, which has the fewest; the longest name here is `HASH.lock.x`. */
@@ -154,6 +155,16 @@ export function terminalSocket(directory: string, pid: number): string {
 /** The same of all such processes, of dead ones too. */
 export function terminalSockets(directory: string): string[] {
   return socketsNamed(TERMINAL_NAME, directory);
+}
+
+/** Where a daemon tells processes that would read a terminal when no prompt can be up any more. */
+export function promptSocket(directory: string, pid: number): string {
+  return join(directory, `${pid}.prompt`);
+}
+
+/** The same of all daemons, of dead ones too. */
+export function promptSockets(directory: string): string[] {
+  return socketsNamed(PROMPT_NAME, directory);
 }
 
 /** The sockets in a directory that have such a name; no links, which would lead elsewhere. */

@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { TerminalGate, type TerminalReader } from '../engine/terminal-gate.ts';
-import { terminalSocket } from './state-dir.ts';
+import { promptSocket, terminalSocket } from './state-dir.ts';
 import { TerminalHolds } from './terminal-holds.ts';
-import { serveTerminal } from './terminal-server.ts';
+import { promptsAreOver, serveTerminal } from './terminal-server.ts';
 
 async function stateDir(): Promise<string> {
   const directory = join(await tempDir(), 'state');
@@ -37,7 +38,10 @@ function slowReader() {
 
 describe('terminals', () => {
   it('cost nothing where there are none', async () => {
-    expect(new TerminalHolds(await stateDir(), () => {}).hold()).toBeUndefined();
+    const release = new TerminalHolds(await stateDir(), () => {}).hold();
+    expect(release).toBeTypeOf('function'); // nothing is waited for
+    await release;
+    void (release as () => void)();
   });
 
   it('are held when nothing is read any more, until they are let go by all', async () => {
@@ -112,6 +116,35 @@ describe('terminals', () => {
     expect(isReleased).toBe(false);
     second();
     await released;
+  });
+
+  it('that come while a prompt may be up are read when it is over', async () => {
+    const directory = await stateDir();
+    onTestFinished(await serveTerminal(new TerminalGate(async () => ''))); // it makes the directory
+    const holds = new TerminalHolds(directory, () => {});
+    const [first, second] = [await holds.hold(), await holds.hold()];
+    await expect.poll(() => existsSync(promptSocket(directory, process.pid))).toBe(true);
+    let isOver: boolean | undefined;
+    const over = promptsAreOver(() => {}).then((told) => {
+      isOver = told;
+    });
+    first();
+    await delay(50);
+    expect(isOver).toBeUndefined();
+    second();
+    await over;
+    expect(isOver).toBe(true);
+    expect(existsSync(promptSocket(directory, process.pid))).toBe(false);
+    expect(await promptsAreOver(() => {})).toBe(true);
+  });
+
+  it('that come while a prompt may be up are not read if its daemon goes without a word', async () => {
+    const directory = await stateDir();
+    onTestFinished(await serveTerminal(new TerminalGate(async () => ''))); // it makes the directory
+    const killed = net.createServer((reader) => void reader.end('held\n'));
+    killed.listen(promptSocket(directory, 999_999_999));
+    onTestFinished(() => void killed.close());
+    expect(await promptsAreOver(() => {})).toBe(false);
   });
 
   it('of a process that was killed are forgotten', async () => {

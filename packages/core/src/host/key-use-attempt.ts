@@ -15,10 +15,10 @@ export interface TargetUse {
   /** Why no key may be used at this moment, if that is so. */
   suspended?: (() => BridgeError | undefined) | undefined;
   /**
-   * Keeps others from reading the terminals in which a person may be asked, until the result is called; undefined if
-   * there are none.
+   * Keeps others from reading the terminals in which a person may be asked, until the result is called; that is there
+   * at once if there are none.
    */
-  holdTerminals?: (() => Promise<() => void> | undefined) | undefined;
+  holdTerminals?: (() => Promise<() => void> | (() => void)) | undefined;
   /** Why the target may not make this use, as the grant is by now; asked again whenever a use has waited. */
   forbidden?: ((use: KeyUse) => BridgeError | undefined) | undefined;
   /** The only SSH keys of sessions that begin, where the grant was narrowed since the bridge came up. */
@@ -109,7 +109,12 @@ export class KeyUseAttempt {
     this.#turn?.awaitsClient(false);
     const refused = this.#isNarrowed ? narrowedMeanwhile() : this.#refused();
     if (refused) return refused;
-    return this.target.holdTerminals?.()?.then((release) => {
+    const held = this.target.holdTerminals?.();
+    if (!(held instanceof Promise)) {
+      this.#releaseTerminals = held ?? (() => {});
+      return undefined;
+    }
+    return held.then((release) => {
       if (this.#isOver)
         release(); // the client left meanwhile
       else this.#releaseTerminals = release;
@@ -146,7 +151,9 @@ export class KeyUseAttempt {
     const refusal = refused ?? this.#putOnRecord();
     if (refusal) return refusal;
     const held = this.target.holdTerminals?.();
-    return held ? held.then((release) => this.#hold(release)) : this.#confirm();
+    if (held instanceof Promise) return held.then((release) => this.#hold(release));
+    this.#releaseTerminals = held ?? (() => {});
+    return this.#confirm();
   }
 
   /** Goes on when nobody else reads the terminals. */
