@@ -65,10 +65,24 @@ test('says so when the program is there and can not be started', async () => {
 
 test('says so when the agent can not be started', async () => {
   const gnupg = await home();
-  const env = { ...gnupg.env, GNUPGHOME: join(gnupg.dir, 'nowhere', 'at', 'all') };
+  const env = { ...gnupg.env, GNUPGHOME: join(gnupg.dir, 'file') };
+  await writeFile(env.GNUPGHOME, '');
   await expect(launchAgent({ env })).rejects.toMatchObject({
     code: 'GPGCONF_FAILED',
     what: 'gpgconf --launch gpg-agent failed',
     why: expect.stringMatching(/^it ended with status \d+, saying ".+"$/),
   });
+});
+
+test('names a GNUPGHOME that does not exist, and what makes it', async () => {
+  const gnupg = await home();
+  const env = { ...gnupg.env, GNUPGHOME: join(gnupg.dir, 'new', 'home') };
+  const failure = await launchAgent({ env }).catch((error) => error);
+  expect(failure).toMatchObject({
+    code: 'GPGCONF_FAILED',
+    why: `GNUPGHOME is ${env.GNUPGHOME}, which does not exist`,
+  });
+  await run('sh', ['-c', /`(mkdir [^`]+)`/.exec(failure.fix)?.[1] ?? 'false'], { env });
+  await launchAgent({ env });
+  await killAgent({ env });
 });

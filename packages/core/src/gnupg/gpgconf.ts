@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { percentDecode } from '../assuan/percent.ts';
 import { BridgeError } from '../errors.ts';
 import { describeFailure, runProgram } from '../process/run-program.ts';
@@ -32,7 +33,19 @@ export async function pinentryProgram(options: GnupgOptions = {}): Promise<strin
 
 /** Starts gpg-agent unless it runs already, and returns when it does. */
 export async function launchAgent(options: GnupgOptions = {}): Promise<void> {
-  await gpgconf(['--launch', 'gpg-agent'], options);
+  try {
+    await gpgconf(['--launch', 'gpg-agent'], options);
+  } catch (cause) {
+    const home = (options.env ?? process.env).GNUPGHOME;
+    if (!home || existsSync(home)) throw cause;
+    // GnuPG makes its usual home by itself, and no other; it says only "General error".
+    throw new BridgeError('GPGCONF_FAILED', {
+      what: 'gpgconf --launch gpg-agent failed',
+      why: `GNUPGHOME is ${home}, which does not exist`,
+      fix: 'Run `unset GNUPGHOME` to use your usual keyring, or `mkdir -p -m 700 "$GNUPGHOME"` to make that one.',
+      cause,
+    });
+  }
 }
 
 /** Ends the gpg-agent of this environment's GNUPGHOME; none running is success. */
