@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, readdir, readFile, writeFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { delimiter, join } from 'node:path';
 import type { Up } from '@gpg-bridge/test-support/bridged';
@@ -167,6 +167,31 @@ requireSystem('sshd')('a target over ssh', () => {
     expect(await person.json('status')).toMatchObject([{ pid, state: 'waiting-for-target' }]);
     relay.leadTo(one.port);
     await log.printed(/another host key.*bridged ssh:/s);
+  });
+
+  it('is the same machine with a renewed certificate for its host key, with --restart', async () => {
+    const dir = await tempDir();
+    const [ca, certificate] = [join(dir, 'ca'), join(dir, 'host-key-cert.pub')];
+    const server = await SshServer.start({ config: [`HostCertificate ${certificate}`] });
+    onTestFinished(() => server.stop());
+    await runOk('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', ca]);
+    await copyFile(join(server.dir, 'host-key.pub'), join(dir, 'host-key.pub'));
+    const certify = () =>
+      runOk('ssh-keygen', ['-q', '-s', ca, '-h', '-I', 'host', '-n', SSH_HOST, join(dir, 'host-key.pub')]);
+    await certify();
+    const known = join(dir, 'known_hosts');
+    await writeFile(known, `@cert-authority ${SSH_HOST} ${await readFile(`${ca}.pub`, 'utf8')}`);
+    const relay = await TcpRelay.to(server.port);
+    const person = await Person.create();
+    await useSsh(person, `-F '${server.configPath}' -o Port=${relay.port} -o UserKnownHostsFile='${known}'`);
+    await person.ok('up', `ssh:${SSH_HOST}`, '--restart');
+    const log = person.start(['log', `ssh:${SSH_HOST}`, '-f']);
+    await log.printed(/bridged ssh:/);
+
+    await certify();
+    relay.leadTo(server.port);
+    await log.printed(/bridged ssh:.*(?:bridged ssh:|another host key)/s);
+    expect(log.stdout).not.toContain('another host key');
   });
 
   it('says what ssh said when the machine can not be reached', async () => {

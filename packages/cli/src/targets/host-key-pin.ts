@@ -2,7 +2,7 @@ import { type FSWatcher, mkdtempSync, readFileSync, rmSync, watch } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Carries the host key of the first connection to the check. */
+/** Carries the fingerprint of the host key of the first connection to the check. */
 const KEY_VARIABLE = 'GPG_BRIDGE_HOST_KEY';
 /** Where the check of the first connection leaves it. */
 const FILE_VARIABLE = 'GPG_BRIDGE_HOST_KEY_FILE';
@@ -12,16 +12,21 @@ const FILE = 'key';
 export const OTHER_HOST_KEY = 'the machine has another host key than when the bridge was started';
 
 /**
- * ssh runs this for the key of a host (`%I` is HOSTNAME, `%K` the key), beside looking into the known hosts; it
- * adds none to them. The first connection leaves its key in a file: what ssh prints has words of a jump host's, too.
+ * Options with which ssh runs a check for the key of a host (`%I` is HOSTNAME, `%f` the key's fingerprint), beside
+ * looking into the known hosts; it adds none to them. A certificate has the fingerprint of the key in it, which stays
+ * when it is renewed. The first connection leaves its key in a file: what ssh prints has words of a jump host's, too.
  * With another key later connections are given up by ssh, as is a first one whose key can't be kept. A jump host is
- * reached by an ssh of its own, which is not given this option.
+ * reached by an ssh of its own, which is not given these options.
  */
-export const HOST_KEY_CHECK =
+export const HOST_KEY_CHECK: readonly string[] = [
+  '-o',
+  'FingerprintHash=sha256',
+  '-o',
   // Without braces: ssh itself would take those for a variable that has to be set.
   `KnownHostsCommand=/bin/sh -c '[ "$1" = HOSTNAME ] || exit 0; ` +
-  `[ -z "$${KEY_VARIABLE}" ] || [ "$${KEY_VARIABLE}" = "$2" ] || { echo "${OTHER_HOST_KEY}" >&2; exit 1; }; ` +
-  `[ -z "$${FILE_VARIABLE}" ] || echo "$2" > "$${FILE_VARIABLE}"' sh %I %K`;
+    `[ -z "$${KEY_VARIABLE}" ] || [ "$${KEY_VARIABLE}" = "$2" ] || { echo "${OTHER_HOST_KEY}" >&2; exit 1; }; ` +
+    `[ -z "$${FILE_VARIABLE}" ] || echo "$2" > "$${FILE_VARIABLE}"' sh %I %f`,
+];
 
 /** A connection that is about to be made. */
 export interface PinnedConnection {

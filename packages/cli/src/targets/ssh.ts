@@ -39,7 +39,7 @@ export async function sshTarget(
   const config = await sshConfig(name, env);
   const place = config && placeOf(config);
   const pins = place ? pinned(place) : [];
-  const check = (await mayCheckHostKey(name, env, config)) ? ['-o', HOST_KEY_CHECK] : [];
+  const check = (await mayCheckHostKey(name, env, config)) ? HOST_KEY_CHECK : [];
   const options = ['-o', 'BatchMode=yes', '-o', 'ForwardAgent=no', ...pins];
   const fixed = ['-T', ...options, ...check, '--', name];
   const pin = new HostKeyPin();
@@ -158,7 +158,7 @@ async function mayCheckHostKey(
   config: ReadonlyMap<string, string> | undefined,
 ): Promise<boolean> {
   if (!config || (config.get('knownhostscommand') ?? 'none') !== 'none') return false;
-  return (await sshConfig(name, env, ['-o', HOST_KEY_CHECK])) !== undefined;
+  return (await sshConfig(name, env, HOST_KEY_CHECK)) !== undefined;
 }
 
 /** ssh only says that the check failed, behind the check's own words. */
