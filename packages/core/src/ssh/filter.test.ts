@@ -206,7 +206,10 @@ describe('chosen keys', () => {
     expect(filter.fromAgent(identities(KEYS))).toEqual({ toAgent: [], toClient: [FAILURE_MESSAGE] });
     expect(filter.fromClient(sign(WORK)).toAgent).toEqual([sign(WORK)]);
     filter.fromAgent(SIGNATURE);
-    expect(operations.map(({ outcome }) => outcome)).toEqual(['refused', 'ok']);
+    expect(operations.map(({ outcome, note }) => [outcome, note])).toEqual([
+      ['refused', 'the target may not use this key'], // the agent lists it
+      ['ok', undefined],
+    ]);
   });
 
   it('by comment: the agent is asked for its list before the first signature', () => {

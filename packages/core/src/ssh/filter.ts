@@ -80,6 +80,7 @@ interface Waiting {
 const MAX_PENDING = 1_024;
 const MAX_HELD = 64;
 const MAX_HELD_BYTES = 2 * MAX_MESSAGE;
+const KEY_NOT_GRANTED = 'the target may not use this key';
 /** The answer that means success, by operation. */
 const SUCCESS: Partial<Record<string, number>> = { list: 12, sign: 14, 'session-bind': 6 };
 
@@ -328,7 +329,8 @@ export class SshAgentFilter {
     this.#held = undefined;
     const blob = message && readRequest(message).blob;
     if (!blob || !this.#signWithListed(message, blob, operation, passed)) {
-      this.#refuse(operation, 'the ssh-agent does not list this key');
+      const isListed = blob !== undefined && this.#listed.has(blob);
+      this.#refuse(operation, isListed ? KEY_NOT_GRANTED : 'the ssh-agent does not list this key');
     }
     for (const next of held) this.#request(next, passed);
   }

@@ -4,8 +4,9 @@ import type { SshMessage } from './messages.ts';
 /** A program lists and signs within this time; asking again costs a card's reader some of its own. */
 const FRESH_MS = 1_000;
 
-/** The keys that an agent listed last on one connection, without those that are not offered. */
+/** The keys that an agent listed last on one connection, and which of them are offered. */
 export class ListedKeys {
+  #all: readonly Identity[] = [];
   #offered: readonly Identity[] = [];
   #takenAt: number | undefined;
 
@@ -25,7 +26,8 @@ export class ListedKeys {
     const list = answer.copy();
     this.#takenAt = this.now();
     const all = parseIdentities(list);
-    this.#offered = this.isOffered ? (all ?? []).filter(this.isOffered) : (all ?? []);
+    this.#all = all ?? [];
+    this.#offered = this.isOffered ? this.#all.filter(this.isOffered) : this.#all;
     if (!all) return undefined;
     return this.#offered.length === all.length ? list : encodeIdentities(this.#offered);
   }
@@ -36,5 +38,10 @@ export class ListedKeys {
    */
   find(blob: Buffer): Identity | undefined {
     return this.#offered.find((listed) => listed.blob.equals(blob) && this.isOffered?.(listed) !== false);
+  }
+
+  /** Whether the agent listed it, offered or not. */
+  has(blob: Buffer): boolean {
+    return this.#all.some((listed) => listed.blob.equals(blob));
   }
 }
