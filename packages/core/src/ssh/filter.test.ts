@@ -283,6 +283,63 @@ describe('a signature', () => {
     expect(filter.fromAgent(identities([WORK, HOME])).toAgent).toEqual([sign(HOME)]);
   });
 
+  it('is recorded by the key in a certificate, and as what it is for', () => {
+    const certificate = { comment: 'certified', blob: Buffer.from(certificateShaped(ED25519)) };
+    const attempted: unknown[] = [];
+    const { filter } = watched({
+      attemptSign: ({ key, name, purpose }) => {
+        attempted.push({ key, name, purpose });
+        return { begin: () => true, finish: () => true };
+      },
+    });
+    const sshsig = message(13, encodeString(certificate.blob), encodeString(sshsigData()), uint32(0));
+    filter.fromClient(Buffer.concat([sign(certificate), sshsig]));
+    filter.fromAgent(identities([certificate]));
+    const entry = { key: fingerprint(ED25519), name: 'certified' };
+    expect(attempted).toEqual([entry, { ...entry, purpose: 'signature' }]);
+  });
+
+  it('is asked for and answered as it came, though its bytes are overwritten meanwhile', async () => {
+    const sent: Buffer[] = [];
+    const attempt = { begin: () => Promise.resolve(true), finish: () => true };
+    const { filter } = watched({
+      attemptSign: () => attempt,
+      later: ({ toAgent }) => sent.push(...toAgent),
+    });
+    const overwritten = (bytes: Buffer, take: (chunk: Buffer) => unknown) => {
+      const chunk = Buffer.from(bytes);
+      take(chunk);
+      chunk.fill(0);
+    };
+    const requests = Buffer.concat([sign(WORK), sign(HOME)]);
+    overwritten(requests, (chunk) => filter.fromClient(chunk)); // neither asked for nor listed yet
+    overwritten(identities(KEYS), (chunk) => filter.fromAgent(chunk));
+    overwritten(sign(OTHER), (chunk) => filter.fromClient(chunk));
+    await new Promise(setImmediate);
+    overwritten(sign(WORK), (chunk) => filter.fromClient(chunk));
+    await new Promise(setImmediate);
+    expect(hexOf(sent)).toEqual(hexOf([sign(WORK), sign(HOME), sign(OTHER), sign(WORK)]));
+  });
+
+  it('that must not leave is not answered with', () => {
+    const { filter, operations } = listed({
+      attemptSign: () => ({ begin: () => true, finish: () => false }),
+    });
+    filter.fromClient(sign(WORK));
+    expect(filter.fromAgent(SIGNATURE).toClient).toEqual([FAILURE_MESSAGE]);
+    expect(operations).toMatchObject([{ command: 'sign', outcome: 'refused' }]);
+  });
+
+  it.each([
+    ['a part', ED25519.subarray(0, -1)],
+    ['more', Buffer.concat([ED25519, Buffer.of(0)])],
+  ])('with %s of a listed key is refused', (_name, blob) => {
+    const { filter } = watched();
+    filter.fromClient(sign({ comment: '', blob }));
+    const listing = identities([{ comment: 'real', blob: ED25519 }]);
+    expect(filter.fromAgent(listing)).toEqual({ toAgent: [], toClient: [FAILURE_MESSAGE] });
+  });
+
   it('with a key that the agent does not list is refused, whatever the blob is shaped like', () => {
     const shaped = { comment: '', blob: Buffer.from(certificateShaped(ED25519)) };
     const { filter, operations } = watched();
@@ -347,6 +404,18 @@ describe('a client that leaves', () => {
     filter.end();
     expect(told).toEqual(['closed, goes on', 'closed, goes on', 'late ok', 'late cancelled']);
     expect(operations).toHaveLength(2);
+  });
+
+  it('while it is decided about a signature gets none, however that is decided', async () => {
+    const passed: unknown[] = [];
+    const { filter } = listed({
+      attemptSign: () => ({ begin: () => Promise.resolve(true), finish: () => true }),
+      later: (bytes) => passed.push(bytes),
+    });
+    filter.fromClient(sign(WORK));
+    filter.clientLeft();
+    await new Promise(setImmediate);
+    expect(passed).toEqual([]);
   });
 
   it('and had asked for no signature leaves nothing to wait for', () => {

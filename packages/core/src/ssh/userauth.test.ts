@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { parseUserAuth } from './userauth.ts';
 
 const KEY = Buffer.concat([field('ssh-ed25519'), field(Buffer.alloc(32, 1))]);
+const OTHER = Buffer.concat([field('ssh-ed25519'), field(Buffer.alloc(32, 2))]);
 const HOST_BOUND = 'publickey-hostbound-v00@openssh.com';
 
 describe('a login', () => {
@@ -40,6 +41,7 @@ describe('a login', () => {
     ['another truth', userAuthData(KEY, { hasSignature: 2 })],
     ['no algorithm', userAuthData(KEY, { algorithm: '' })],
     ['another key', userAuthData(Buffer.concat([KEY, Buffer.of(0)]))],
+    ['a certificate of another key', userAuthData(certificateShaped(OTHER))],
     ['something behind it', userAuthData(KEY, { behind: Buffer.of(0) })],
     ['a host key and no bound method', userAuthData(KEY, { behind: field('host key') })],
     ['a bound method and no host key', userAuthData(KEY, { method: HOST_BOUND })],
