@@ -127,18 +127,23 @@ describe('--gpg-key', () => {
     },
   );
 
-  it('leaves no SSH key of a gpg-agent with another home', async () => {
-    const { person, up, listed, socket, ada } = await personWithKeys();
-    const other = await GnupgHome.create();
-    onTestFinished(() => other.remove());
-    const foreign = await sshKey(other, 'foreign');
-    await writeFile(join(other.dir, 'sshcontrol'), `${foreign.keygrip}\n`);
-    await other.launchAgent();
-    person.env.SSH_AUTH_SOCK = await other.socket('agent-ssh-socket');
-    expect(await up('--gpg-key', ada.fingerprint)).toMatch(/^ {2}keys 1 GPG key, 0 SSH keys$/m);
-    expect(await listed()).toEqual([]);
-    expect(await askAll(socket, [login(foreign)])).toEqual([FAILURE]);
-  });
+  it.each(['its socket', 'a link'])(
+    'leaves no SSH key of a gpg-agent with another home, by %s',
+    async (how) => {
+      const { person, up, listed, socket, ada } = await personWithKeys();
+      const other = await GnupgHome.create();
+      onTestFinished(() => other.remove());
+      const foreign = await sshKey(other, 'foreign');
+      await writeFile(join(other.dir, 'sshcontrol'), `${foreign.keygrip}\n`);
+      await other.launchAgent();
+      const path = await other.socket('agent-ssh-socket');
+      person.env.SSH_AUTH_SOCK = how === 'a link' ? join(await tempDir(), 'agent') : path;
+      if (how === 'a link') await symlink(path, person.env.SSH_AUTH_SOCK);
+      expect(await up('--gpg-key', ada.fingerprint)).toMatch(/^ {2}keys 1 GPG key, 0 SSH keys$/m);
+      expect(await listed()).toEqual([]);
+      expect(await askAll(socket, [login(foreign)])).toEqual([FAILURE]);
+    },
+  );
 
   it('leaves the keys of another ssh-agent as they are, and so does --no-gpg those of gpg-agent', async () => {
     const { person, up, listed, ada, bob } = await personWithKeys();
