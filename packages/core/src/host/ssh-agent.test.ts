@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { rmSync, symlinkSync } from 'node:fs';
+import { readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
 import { crashAgent } from '@gpg-bridge/test-support/agent-processes';
@@ -189,4 +190,31 @@ test('an agent that hangs up on being told is used without it, and another one i
   onTestFinished(() => void other.close());
   expect(await countOfKeys(agent)).toBe(0);
   expect(received.slice(4)).toEqual(['bind', 'list']);
+});
+
+test('an agent that comes in its place while one connects is told from it, and not used by its name', async () => {
+  const [one, two] = [await sshAgent(), await sshAgent()];
+  const link = join(await tempDir(), 'agent');
+  await symlink(one, link);
+  let leadsTo = two;
+  let swaps = 1;
+  const agent = new HostSshAgent({
+    env: { SSH_AUTH_SOCK: link },
+    socketFactory(to) {
+      if (swaps-- > 0) {
+        rmSync(link);
+        symlinkSync(leadsTo, link);
+        leadsTo = leadsTo === one ? two : one;
+      }
+      return net.connect(to);
+    },
+  });
+  const connection = async () => {
+    const { socket, place } = await agent.open();
+    socket.destroy();
+    return place;
+  };
+  expect(await connection()).toBe(await agent.place()); // it has connected once more
+  swaps = Number.POSITIVE_INFINITY;
+  expect(await connection()).toBeUndefined();
 });
