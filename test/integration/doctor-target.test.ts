@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Person, serverOf } from '@gpg-bridge/test-support/cli';
 import { Patient } from '@gpg-bridge/test-support/doctor';
@@ -58,6 +58,30 @@ describe('gpg-bridge doctor in a target', () => {
     expect(shown).toMatch(/\nThe line to local:.*\n {2}✓ target/);
     expect(shown).toMatch(/\nIn local:/);
     expect(shown).toMatch(/\ngit in local:/);
+  });
+
+  it('says of a target without a bridge what is stored, and suggests nothing that is refused', async () => {
+    const { person, target, name, patient } = await withBridge('--no-decrypt', '--for', '1h');
+    await person.ok('down', name);
+    expect(await patient.check('line-grant')).toMatchObject({
+      status: 'ok',
+      detail: expect.stringMatching(/once its bridge is up, .* may sign with every GPG key \(not decrypt\)/),
+    });
+    const directory = join(person.stateDir, 'grants');
+    const path = join(directory, (await readdir(directory))[0]!);
+    const stored = await readFile(path, 'utf8');
+    await writeFile(path, stored.replace(/"until":"[^"]*"/, '"until":"2026-01-01T00:00:00.000Z"'));
+    await patient.isCuredOf('line-bridge', { status: 'warn', detail: /its time \(--for\) was over/ });
+    await person.ok('down', name);
+    await writeFile(path, 'nonsense');
+    const { ok, checks } = await patient.report();
+    expect(ok).toBe(false);
+    expect(checks.find(({ id }) => id === 'line-grant')).toMatchObject({
+      status: 'fail',
+      detail: expect.stringContaining(`can't read the restrictions in ${path}`),
+    });
+    expect(checks.find(({ id }) => id === 'line-bridge')?.fix).not.toContain('gpg-bridge up');
+    expect(await readdir(target.dir)).not.toContain('S.gpg-agent');
   });
 
   it('signs, if there is a bridge', async () => {

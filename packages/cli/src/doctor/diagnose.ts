@@ -1,8 +1,10 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { SocketIdentity } from '@gpg-bridge/core/fs/socket-identity';
-import type { BridgeSelector } from '../bridge-options.ts';
+import type { BridgeOptions, BridgeSelector } from '../bridge-options.ts';
 import { askDaemon, type DaemonStatus } from '../daemon/control.ts';
 import { controlSockets, stateDirectory } from '../daemon/state-dir.ts';
+import { grantUsers, StoredGrants } from '../daemon/stored-grants.ts';
+import { heldFor } from '../grants/restrictions.ts';
 import { Manager } from '../manager/manager.ts';
 import { commandIn } from '../targets/command-in.ts';
 import { gnupgHomeIn } from '../targets/home.ts';
@@ -67,6 +69,12 @@ export async function diagnoseTarget(options: DiagnoseOptions): Promise<Diagnosi
   const words = wordsAbout(target.found?.name ?? name, operandWords(spec, selector), target.found, home);
   const host = await collectHostFacts(running?.options);
   const facts: Facts = { host, bridge, words };
+  if (target.found && !running && !bridge.error) {
+    facts.stored = await looked(
+      async () => storedFor(target.found, selector),
+      `can't read the restrictions of ${name}`,
+    );
+  }
   progress(`connecting to ${name}`);
   const connection = target.error
     ? target
@@ -91,6 +99,13 @@ async function answeringBridge({ spec, selector, name }: DiagnoseOptions) {
     why: `its daemon (pid ${status.pid}) does not answer`,
     fix: `End it with \`gpg-bridge down ${operandWords(spec, selector)} --force\`.`,
   });
+}
+
+/** The restrictions that are stored for a target, with the user who was named; undefined if there are none. */
+function storedFor(target: Target, { user }: BridgeSelector): BridgeOptions | undefined {
+  const grants = new StoredGrants().read(target);
+  if (grants.length === 0) return undefined;
+  return { ...heldFor(grants, grantUsers(target)), ...(user === undefined ? {} : { user }) };
 }
 
 async function lookInto(

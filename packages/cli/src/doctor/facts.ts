@@ -1,3 +1,4 @@
+import type { BridgeOptions } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import type { HostFacts, Looked } from './host-facts.ts';
 import type { LineFacts } from './line-facts.ts';
@@ -21,6 +22,8 @@ export interface Facts {
   words?: Words;
   /** The bridge to the target, after a look at its sockets; undefined: there is none. */
   bridge?: Looked<DaemonStatus | undefined>;
+  /** Where that is none: the restrictions that are stored for the target, with the user who was named; undefined: none. */
+  stored?: Looked<BridgeOptions | undefined>;
   line?: Looked<LineFacts>;
   target?: TargetFacts;
 }

@@ -1,7 +1,7 @@
 import type { BridgeError } from '@gpg-bridge/core/errors';
 import { optionChanges, withHostAgents } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
-import { grantWithExceptions } from '../grants/grant-words.ts';
+import { grantSentence, grantWithExceptions } from '../grants/grant-words.ts';
 import { shellQuote } from '../targets/shell-quote.ts';
 import { duration } from '../terminal/format.ts';
 import type { Check } from './check.ts';
@@ -40,15 +40,25 @@ function cureOf({ code, fix }: BridgeError, words: Words): string {
   return commands[0] ?? fix;
 }
 
-function judgeBridge({ bridge, words, target }: Facts): Judgement | undefined {
+function judgeBridge({ bridge, stored, words, target }: Facts): Judgement | undefined {
   if (!bridge || !words) return undefined;
   if (bridge.error) return failure(bridge.error.why, words.bridge('down', '--force'));
   const status = bridge.found;
-  if (!status) return warning('no bridge is up: the keys of this machine are not there', words.bridge('up'));
+  if (!status) return judgeNoBridge(stored, words);
   const isForwarded = target?.sockets.some(
     (socket) => socket.finding.found?.found === 'forward' && socket.bridge?.key !== status.key,
   );
   return judgeRunning(status, words, isForwarded);
+}
+
+/** Where there is no bridge; a plain `up` is not suggested where it would be refused. */
+function judgeNoBridge(stored: Facts['stored'], words: Words): Judgement {
+  const none = 'no bridge is up: the keys of this machine are not there';
+  if (stored?.error) return warning(none, stored.error.fix);
+  const { until } = stored?.found ?? {};
+  if (until === undefined || Date.parse(until) > Date.now()) return warning(none, words.bridge('up'));
+  const over = `its time (--for) was over at ${until.replace(/\.\d+Z$/, 'Z')}`;
+  return warning(`${none}; ${over}`, words.bridge('up', '--for', '1h'));
 }
 
 /** What is to be said about a bridge that runs. */
@@ -72,8 +82,12 @@ function judgeRunning(status: DaemonStatus, words: Words, isForwarded = false): 
 }
 
 /** What the target may do: it is as a person said, and so right. */
-function judgeGrant({ bridge }: Facts): Judgement | undefined {
-  return bridge?.found && fine(grantWithExceptions(bridge.found));
+function judgeGrant({ bridge, stored, words }: Facts): Judgement | undefined {
+  if (bridge?.found) return fine(grantWithExceptions(bridge.found));
+  if (stored?.error) return failure(`${stored.error.what}: ${stored.error.why}`, stored.error.fix);
+  if (!stored?.found || !words) return undefined;
+  const granted = { target: words.target, options: stored.found, sockets: [] };
+  return fine(`once its bridge is up, ${grantSentence(granted)}`);
 }
 
 /** Whether a bridge uses the agents that a new one would. */

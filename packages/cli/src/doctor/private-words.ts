@@ -1,4 +1,5 @@
 import { hostname, userInfo } from 'node:os';
+import type { DaemonStatus } from '../daemon/control.ts';
 import { shownSshKey } from '../grants/grant-words.ts';
 import type { Facts } from './facts.ts';
 import { shownUserId } from './host-checks.ts';
@@ -19,8 +20,18 @@ export function masked(text: string, facts: Facts): string {
   return words.reduce((left, [mask, word]) => left.replaceAll(word, `<${mask}>`), text);
 }
 
+/** What names keys and users. */
+type Named = Pick<DaemonStatus, 'options' | 'leftOut'> & { offers: Partial<DaemonStatus['offers']> };
+
 /** What is masked, with the word that stands for it. */
-function privateWords({ host, bridges = [], bridge, target, words }: Facts): [mask: string, word: string][] {
+function privateWords({
+  host,
+  bridges = [],
+  bridge,
+  stored,
+  target,
+  words,
+}: Facts): [mask: string, word: string][] {
   const keys = (host.keys.found ?? []).flatMap(({ fingerprint, userIds, userId, keygrips }, at) => [
     ...[fingerprint, fingerprint.slice(-16), ...keygrips, ...keygrips.map((grip) => grip.slice(-16))].map(
       (word): [string, string] => [`key ${at + 1}`, word],
@@ -38,7 +49,8 @@ function privateWords({ host, bridges = [], bridge, target, words }: Facts): [ma
   const git = [...(target?.git?.settings ?? [])]
     .filter(([name]) => name.startsWith('user.'))
     .map(([name, { value }]): [string, string] => [name, value]);
-  const named = [...bridges, ...(bridge?.found ? [bridge.found] : [])].flatMap(
+  const kept: Named[] = stored?.found ? [{ options: stored.found, offers: {}, leftOut: [] }] : [];
+  const named = [...bridges, ...(bridge?.found ? [bridge.found] : []), ...kept].flatMap(
     ({ options, offers, leftOut }) => [
       ...[
         ...(options.gpgKeys ?? []),
