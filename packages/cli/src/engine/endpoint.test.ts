@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, realpath, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { writeScript } from '@gpg-bridge/test-support/script';
@@ -72,6 +72,25 @@ describe('discoverEndpoint for docker', () => {
     expect(
       await machine.discover('docker', { DOCKER_HOST: 'unix:///my.sock', DOCKER_CONTEXT: 'work' }),
     ).toMatchObject({ way: 'api', api: { path: '/my.sock' } });
+  });
+
+  it('has one address for every way to a socket, also while nobody listens there', async () => {
+    const machine = await Machine.create();
+    const path = await machine.listen('run/docker.sock');
+    await symlink(machine.path('run'), machine.path('link'));
+    await symlink(path, machine.path('system-docker.sock'));
+    const addressOf = async (env: NodeJS.ProcessEnv) => (await machine.discover('docker', env)).address;
+    const ways = [
+      {},
+      { DOCKER_HOST: `unix://${path}` },
+      { DOCKER_HOST: `unix:///${path}` },
+      { DOCKER_HOST: `unix://${machine.path('link')}/docker.sock` },
+      { DOCKER_HOST: `unix://${machine.path('system-docker.sock')}` },
+    ];
+    const address = `unix://${await realpath(path)}`;
+    for (const env of ways) expect(await addressOf(env)).toBe(address);
+    await rm(path);
+    for (const env of ways.slice(1)) expect(await addressOf(env)).toBe(address);
   });
 
   it.each<[string, ApiAddress]>([

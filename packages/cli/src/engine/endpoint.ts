@@ -2,6 +2,7 @@ import { accessSync, constants, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { BridgeError } from '@gpg-bridge/core/errors';
+import { canonicalPath } from '@gpg-bridge/core/fs/canonical-path';
 import { type ApiAddress, parseApiAddress, readCertificates, type TlsMaterial } from './api-address.ts';
 import type { EngineKind } from './engine.ts';
 
@@ -89,7 +90,7 @@ function endpointOf(
 ): Endpoint {
   // Only TCP has use for certificates.
   const api = parseApiAddress(host, host.startsWith('tcp:') ? certificates() : undefined);
-  const address = { address: host, pins };
+  const address = { address: api?.kind === 'socket' ? socketAddress(api.path) : host, pins };
   return api ? { way: 'api', api, ...address } : { way: 'command', ...address };
 }
 
@@ -103,10 +104,20 @@ function certificatesOf(env: NodeJS.ProcessEnv, configDir: string): TlsMaterial 
 function firstUsable(candidates: readonly (string | undefined)[], pins: NodeJS.ProcessEnv): Endpoint {
   for (const socketPath of candidates) {
     if (socketPath && isUsable(socketPath)) {
-      return { way: 'api', api: { kind: 'socket', path: socketPath }, address: `unix://${socketPath}`, pins };
+      return {
+        way: 'api',
+        api: { kind: 'socket', path: socketPath },
+        address: socketAddress(socketPath),
+        pins,
+      };
     }
   }
   return { way: 'command', address: 'default', pins };
+}
+
+/** The same for every path that leads there: `/var/run` is a link to `/run`, a context may name the link's end. */
+function socketAddress(path: string): string {
+  return `unix://${canonicalPath(path)}`;
 }
 
 function isUsable(path: string): boolean {

@@ -1,7 +1,7 @@
-import { readlinkSync, realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { BridgeError, diskFull } from '@gpg-bridge/core/errors';
+import { canonicalPath } from '@gpg-bridge/core/fs/canonical-path';
 import { makeDirectories } from '@gpg-bridge/core/fs/make-directories';
 import { attachProcess } from '../engine/attach.ts';
 import type { ExecStream } from '../engine/engine.ts';
@@ -9,9 +9,6 @@ import { isForExec } from '../environment.ts';
 import { pasteable } from './shell-quote.ts';
 import { backOff, spawnExec } from './spawn-exec.ts';
 import { leadsElsewhere, refuseUser, type Target, type TargetOptions, wrongTarget } from './target.ts';
-
-/** As many as Linux follows. */
-const MAX_LINKS = 40;
 
 interface CommandTarget {
   kind: string;
@@ -96,28 +93,6 @@ export async function localTarget(
 function refuseOnWindows(kind: string, why: string): void {
   if (process.platform !== 'win32') return;
   throw wrongTarget(`${kind} ${why}`, 'Name a container, or a target of the kind ssh:, k8s: or wsl:.');
-}
-
-/** A path without symbolic links; its last parts need not exist yet, nor what a link leads to. */
-function canonicalPath(path: string, links = 0): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    const parent = dirname(path);
-    if (parent === path) return path;
-    const above = canonicalPath(parent, links);
-    const there = join(above, basename(path));
-    const link = links < MAX_LINKS ? linkAt(there) : undefined;
-    return link === undefined ? there : canonicalPath(resolve(above, link), links + 1);
-  }
-}
-
-function linkAt(path: string): string | undefined {
-  try {
-    return readlinkSync(path);
-  } catch {
-    return undefined;
-  }
 }
 
 /** `wsl:DISTRO`, through wsl.exe. */
