@@ -26,6 +26,8 @@ export function grantUsers({ user, userWord }: Pick<Target, 'user' | 'userWord'>
 }
 
 const VERSION = 1;
+/** Places where one engine answers, whether it is called Docker or Podman; behind ssh each command finds its own. */
+const ONE_ENGINE = /^(?:unix|tcp|npipe):/;
 
 /** The restrictions of targets, each in a file that outlives the bridge, the daemon and the login. */
 export class StoredGrants {
@@ -176,14 +178,16 @@ function scopesOf(target: GrantTarget | LocatedName): string[] {
   if (!('id' in target)) return [nameScope(target)];
   const { kind, id, canonical, place, name, typed } = target;
   return [
-    `${kind}\nid\n${canonical ?? id}`,
+    `${kind === 'podman' ? 'docker' : kind}\nid\n${canonical ?? id}`,
     ...(place === undefined ? [] : [nameScope({ kind, place, name })]),
     ...(typed === undefined ? [] : [`${kind}\ntyped\n${typed}`]),
   ];
 }
 
+/** Where Docker's socket is Podman's, a container has one name for both. */
 function nameScope({ kind, place, name }: LocatedName): string {
-  return `${kind}\nname\n${place}\n${name}`;
+  if (kind !== 'podman' || !ONE_ENGINE.test(place)) return `${kind}\nname\n${place}\n${name}`;
+  return nameScope({ kind: 'docker', place, name: name.replace(/^podman:/, '') });
 }
 
 function isNothing(grant: Grant): boolean {

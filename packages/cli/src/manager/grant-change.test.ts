@@ -10,7 +10,7 @@ import { GrantChange } from './grant-change.ts';
 
 /** A container, as far as a grant looks at it. */
 const container = (id: string, name: string, user = '0') =>
-  ({ kind: 'docker', id, name, place: '/run/docker.sock', user }) as Target;
+  ({ kind: 'docker', id, name, place: 'unix:///run/docker.sock', user }) as Target;
 
 async function grants() {
   const directory = await tempDir();
@@ -34,6 +34,19 @@ describe('what is stored for a container', () => {
     expect(await up(container('2', 'box'))).toEqual({ gpgKeys: ['a'] });
     expect(await up(container('2', 'renamed'))).toEqual({ gpgKeys: ['a'] });
     expect(await up(container('3', 'other'))).toEqual({});
+  });
+
+  it('holds for Podman where Docker leads to the same engine, and for another engine by its ID alone', async () => {
+    const { up } = await grants();
+    const inPodman = (id: string, place = 'unix:///run/docker.sock') =>
+      ({ kind: 'podman', id, name: 'podman:box', place, user: '0' }) as Target;
+    await up(container('1', 'box'), { gpgKeys: ['a'] });
+    expect(await up(inPodman('2'))).toEqual({ gpgKeys: ['a'] });
+    expect(await up(inPodman('1', 'default'))).toEqual({ gpgKeys: ['a'] });
+    expect(await up(inPodman('3', 'unix:///run/podman.sock'))).toEqual({});
+    expect(await up(inPodman('6', 'ssh://work'))).toEqual({});
+    await up(inPodman('4'), { confirm: true });
+    expect(await up(container('5', 'box'))).toEqual({ gpgKeys: ['a'], confirm: true });
   });
 
   it('holds for every user, unless that one was given others', async () => {
@@ -168,7 +181,7 @@ describe('what is stored for a container', () => {
     expect(await stored.forgetUser(box, ['1000'])).toBe(true);
     expect(await stored.forgetUser(box, ['1000'])).toBe(false);
     expect(stored.read(box)[0]).toMatchObject({ everyone: { gpgKeys: ['a'] }, users: {} });
-    expect(await stored.forget({ kind: 'docker', place: '/run/docker.sock', name: 'box' })).toBe(true);
+    expect(await stored.forget({ kind: 'docker', place: 'unix:///run/docker.sock', name: 'box' })).toBe(true);
     expect(stored.read(container('2', 'box'))).toEqual([]);
     expect(await stored.forget(box)).toBe(true);
     expect(await stored.forget(box)).toBe(false);
