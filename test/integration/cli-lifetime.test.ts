@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
@@ -123,10 +123,15 @@ describe('pause', () => {
     expect((await person.run(['pause', '--for', 'long'])).status).toBe(2);
   });
 
-  it('holds where its file can not be understood', async () => {
+  it('holds where its file can not be understood, or not be read', async () => {
     const { person, up, sign } = await personWithTarget();
     await up();
     writeFileSync(join(person.stateDir, 'paused'), 'nonsense');
+    expect((await sign()).status).not.toBe(0);
+    await person.ok('resume');
+    expect((await sign()).status).toBe(0);
+    // Nor read: a link is not followed.
+    symlinkSync('/nowhere', join(person.stateDir, 'paused'));
     expect((await sign()).status).not.toBe(0);
     await person.ok('resume');
     expect((await sign()).status).toBe(0);
