@@ -59,25 +59,29 @@ async function identifyGpgAgent(
   path: string,
   options: IdentifyOptions,
 ): Promise<ListenerIdentity> {
-  const first = await converse(operations, path, ['GETINFO restricted'], options);
+  const first = await converse(operations, path, ['GETINFO restricted'], 1, options);
   if (first === 'nothing' || first === 'nonsense') return { answers: first };
   const code = Number(/^ERR (\d+)/.exec(first[0]!.at(-1)!)?.[1]);
   // Any other error is a bridge's whose host is away: no agent of the target's own answers so.
   if ((code & CODE_MASK) !== FALSE) return { answers: 'forwarded' };
-  const about = await converse(operations, path, ['GETINFO pid', 'GETINFO socket_name'], options);
+  const about = await converse(operations, path, ['GETINFO pid', 'GETINFO socket_name'], 2 + 2, options);
   if (about === 'nothing' || about === 'nonsense') return { answers: 'forwarded' };
   return { answers: 'unrestricted', pid: Number(dataIn(about[0]!)), socketName: dataIn(about[1]!) };
 }
 
-/** Sends commands to an Assuan listener; resolves to the lines of its responses, or to what it says instead. */
+/**
+ * Sends commands to an Assuan listener; resolves to the lines of its responses, or to what it says instead. An agent
+ * answers with so many lines, or has comments before them.
+ */
 async function converse(
   operations: TargetOperations,
   path: string,
   commands: readonly string[],
+  answerLines: number,
   options: IdentifyOptions,
 ): Promise<string[][] | 'nothing' | 'nonsense'> {
   const bytes = Buffer.from(commands.map((command) => `${command}\n`).join(''));
-  for (let expected = 1 + commands.length; ; expected *= 2) {
+  for (let expected = 1 + answerLines; ; expected *= 2) {
     const reply = await askPatiently(operations, path, { bytes, count: 1, lines: expected }, options);
     // What follows the last LF is not a line yet.
     const lines = reply.bytes.toString('latin1').split('\n').slice(0, -1);

@@ -25,6 +25,7 @@ import { killAgent } from '../gnupg/gpgconf.ts';
 /** Holds a listening socket as systemd does, and runs gpg-agent on it whenever somebody connects. */
 const SOCKET_ACTIVATION = `
 use IO::Socket::UNIX; use Fcntl; use POSIX;
+$SIG{PIPE} = 'IGNORE'; # as systemd does for its services
 my $server = IO::Socket::UNIX->new(Type => SOCK_STREAM, Local => $ARGV[0], Listen => 10) or die;
 syswrite STDOUT, "listening";
 while (1) {
