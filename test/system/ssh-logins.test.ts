@@ -17,8 +17,8 @@ interface Entry {
 }
 
 /** Somebody with a bridge to an ssh-agent, and how to log in with it from the target. */
-async function bridged(sshd: SshServer, agentSocket: string) {
-  const person = await Person.create({ key: false });
+async function bridged(sshd: SshServer, agentSocket: string, somebody?: Person) {
+  const person = somebody ?? (await Person.create({ key: false }));
   person.env.SSH_AUTH_SOCK = agentSocket;
   const target = await person.localHome();
   await person.ok('up', `local:${target.dir}`, '--no-gpg');
@@ -92,18 +92,17 @@ requireSystem('sshd')('a login over a bridge', () => {
   });
 
   it('works with a key of gpg-agent', async () => {
-    const person = await Person.create({ key: false });
-    const fingerprint = await person.home.createKey('Ada <ada@example.org>', {
-      algo: 'rsa2048',
-      usage: 'auth',
-    });
-    const listing = await person.home.gpgOk(['--with-colons', '--with-keygrip', '--list-keys', fingerprint]);
-    const keygrip = /^grp:+([0-9A-F]{40}):/m.exec(listing)![1]!;
-    await writeFile(join(person.home.dir, 'sshcontrol'), `${keygrip}\n`);
-    await person.home.launchAgent();
+    const person = await Person.create();
+    const { home, fingerprint } = person;
+    const subkey = ['--quick-add-key', fingerprint, 'rsa2048', 'auth', 'never'];
+    await home.gpgOk(['--batch', '--passphrase', '', ...subkey]);
+    const listing = await home.gpgOk(['--with-colons', '--with-keygrip', '--list-keys', fingerprint]);
+    const keygrip = [...listing.matchAll(/^grp:+([0-9A-F]{40}):/gm)].at(-1)![1]!;
+    await writeFile(join(home.dir, 'sshcontrol'), `${keygrip}\n`);
+    await home.launchAgent();
     const sshd = await startServer();
-    await sshd.authorize(await person.home.gpgOk(['--export-ssh-key', fingerprint]));
-    const { login, log } = await bridged(sshd, await person.home.socket('agent-ssh-socket'));
+    await sshd.authorize(await home.gpgOk(['--export-ssh-key', fingerprint]));
+    const { login, log } = await bridged(sshd, await home.socket('agent-ssh-socket'), person);
     expect((await login()).stdout.toString()).toBe('in\n');
     expect(await log()).toMatchObject([{ operation: 'ssh login', outcome: 'ok' }]);
   });
