@@ -21,7 +21,7 @@ const KNOWN: ReadonlySet<string> = new Set([
   ],
   ...['SETKEYDESC', 'SETHASH', 'PKSIGN', 'PKDECRYPT', 'ISTRUSTED', 'SCD', 'GET_PASSPHRASE'],
 ]);
-const PLAIN = /^[\t -~\x80-\xff]*$/;
+const PLAIN = /^[\t -\xff]*$/;
 const BROKEN_ESCAPE = /%(?![0-9a-f]{2})/i;
 
 /** What a model of gpg-agent is told to do. */
