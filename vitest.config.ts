@@ -14,6 +14,8 @@ const FAULTS = [
  */
 const STORIES = [
   'test/integration/cli-{again,changes,daemons,hostile,hostile-load,kubernetes}.test.ts',
+  'test/integration/cli-{lifetime,lost-keys,narrowing,stored-grants}.test.ts',
+  'test/integration/ssh-from-gpg-agent.test.ts',
   'test/integration/doctor-{bridge,host,target}.test.ts',
   'test/integration/ahead-crossings.test.ts',
   'packages/socket-server/test/conformance.{native,node}.test.ts',
