@@ -7,7 +7,7 @@ const MAX_DIGITS = 5;
 const ALGORITHMS: ReadonlySet<string> = new Set(['rsa', 'elg', 'ecdh', 'pqc']);
 /** Parts of a ciphertext. A list of flags is not among them: flags change how the agent uses its key. */
 const PARTS: ReadonlySet<string> = new Set(['a', 'b', 'c', 'e', 'h', 'k', 's', 'fixed-info']);
-/** What gpgsm tells beside them of a CMS message for an elliptic curve; agents don't read it. */
+/** What gpgsm adds for a CMS message that is encrypted to an elliptic curve; agents don't read it. */
 const CMS_PARTS: ReadonlySet<string> = new Set(['encr-algo', 'wrap-algo', 'ukm']);
 
 /**

@@ -38,7 +38,7 @@ export async function launchAgent(options: GnupgOptions = {}): Promise<void> {
   } catch (cause) {
     const home = (options.env ?? process.env).GNUPGHOME;
     if (!home || existsSync(home)) throw cause;
-    // GnuPG makes its usual home by itself, and no other; it says only "General error".
+    // GnuPG creates only its default home; for another it says "General error".
     throw new BridgeError('GPGCONF_FAILED', {
       what: 'gpgconf --launch gpg-agent failed',
       why: `GNUPGHOME is ${home}, which does not exist`,

@@ -28,7 +28,7 @@ it('hears an agent out that writes line by line, and asks it nothing twice', asy
     while (!client.destroyed) {
       const line = lines.shift();
       if (line !== undefined) await new Promise((written) => client.write(`${line}\n`, written));
-      for (let turn = 0; turn < 10; turn++) await nextTurn(); // the other side reads it by itself
+      for (let turn = 0; turn < 10; turn++) await nextTurn(); // the other side reads one line at a time
     }
   });
   server.listen(path);
