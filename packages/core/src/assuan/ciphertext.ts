@@ -4,9 +4,12 @@ const COLON = 0x3a;
 /** Digits of an atom's length; no ciphertext needs more. */
 const MAX_DIGITS = 5;
 
-const ALGORITHMS: ReadonlySet<string> = new Set(['rsa', 'elg', 'ecdh', 'pqc']);
-/** Parts of a ciphertext. A list of flags is not among them: flags change how the agent uses its key. */
-const PARTS: ReadonlySet<string> = new Set(['a', 'b', 'c', 'e', 'h', 'k', 's', 'fixed-info']);
+const ALGORITHMS: ReadonlySet<string> = new Set(['rsa', 'elg', 'ecdh', 'ecc', 'pqc']);
+/**
+ * Parts of a ciphertext; those of gpg 2.5's `--kem=PGP` are of an `ecc` with `kdf-params`. A list of flags is not among
+ * them: flags change how the agent uses its key.
+ */
+const PARTS: ReadonlySet<string> = new Set(['a', 'b', 'c', 'e', 'h', 'k', 's', 'fixed-info', 'kdf-params']);
 /** What gpgsm adds for a CMS message that is encrypted to an elliptic curve; agents don't read it. */
 const CMS_PARTS: ReadonlySet<string> = new Set(['encr-algo', 'wrap-algo', 'ukm']);
 
