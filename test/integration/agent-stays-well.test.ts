@@ -82,8 +82,9 @@ describe.each(TRANSPORTS)('gpg-agent behind %s', (_name, bridged) => {
       ...Array.from({ length: 24 }, (_, n) => [`INPUT FD=${n}`, `OUTPUT FD=${n}`]).flat(),
       ...['input fd=8', 'Output FD=8', 'INPUT FD', 'MESSAGE FD=8', 'OPTION ttyname=/dev/tty', 'LISTTRUSTED'],
       ...['\tINPUT FD=8', 'NOP INPUT FD=8', 'KEYWRAP_KEY --export', 'SCD INPUT FD=8', 'NO\0P', 'NONSENSE'],
+      ...['SETHASH --inquire', `SETHASH 8 ${'00'.repeat(31)}`],
     ];
-    const said = await talk(socket, `${refused.map((line) => `${line}\nRESET\n`).join('')}BYE\n`);
+    const said = await talk(socket, `${refused.map((line) => `${line}\nNOP\n`).join('')}BYE\n`);
     const answers = said.split('\n').slice(1, -2);
     expect(answers).toEqual(refused.flatMap(() => ['ERR 67109115 Forbidden <GPG Agent>', 'OK']));
     expect(await own('GETINFO restricted')).toMatch(/^ERR \d+ False/);

@@ -44,13 +44,17 @@ requireSystem('docker')('a host with the gpg-agent of GnuPG 2.4', () => {
 
   it('stays well whatever an inquiry is answered with, and whatever is asked', async () => {
     const { person, name } = await personWith24();
+    const grip = await person.home.addEncryptionKey(person.fingerprint);
     const socket = `${name.slice('local:'.length)}/S.gpg-agent`;
     for (const data of ['D %', 'D a%4', 'END now']) {
-      const said = await talk(socket, `SETHASH --inquire\n${data}\nEND\nNOP\n`);
-      expect(said).toMatch(/INQUIRE TBSDATA\nERR 67109140 IPC syntax error [^\n]*\n$/);
+      const said = await talk(socket, `SETKEY ${grip}\nPKDECRYPT\n${data}\nEND\nNOP\n`);
+      expect(said).toMatch(/INQUIRE CIPHERTEXT\nERR 67109140 IPC syntax error [^\n]*\n$/);
     }
-    const refused = ['INPUT FD=8', 'OUTPUT FD=8', 'output fd=8', 'KEYWRAP_KEY --export', 'SCD INPUT FD=8'];
-    const said = await talk(socket, `${refused.join('\nRESET\n')}\nBYE\n`);
+    const refused = [
+      ...['INPUT FD=8', 'OUTPUT FD=8', 'output fd=8', 'KEYWRAP_KEY --export', 'SCD INPUT FD=8'],
+      ...['SETHASH --inquire', `SETHASH 8 ${'00'.repeat(31)}`],
+    ];
+    const said = await talk(socket, `${refused.join('\n')}\nBYE\n`);
     expect(said.match(/^ERR 67109115 Forbidden <GPG Agent>$/gm)).toHaveLength(refused.length);
     expect((await person.home.gpg(['--clear-sign'], { input: 'text' })).status).toBe(0);
   });

@@ -25,7 +25,7 @@ const PASSES = [
   /^(?:HAVEKEY|KEYINFO|READKEY)(?: --[a-z-]+(?:=\w+)?| --)*(?: [0-9A-F]{40})*$/i,
   /^(?:SIGKEY|SETKEY|SETKEY --another|ISTRUSTED) [0-9A-F]{40}$/i,
   /^SETKEYDESC [^\s\0]+$/i,
-  /^SETHASH (?:--inquire|(?:\d+|--hash=\w+) [0-9A-F]+)$/i,
+  /^SETHASH (?:\d+|--hash=\w+) [0-9A-F]{40,128}$/i,
   /^PKDECRYPT(?: --kem=(?:PGP|PQC-PGP))?$/i,
   /^SCD (?:SERIALNO|GETATTR KEY-FPR|KEYINFO --list(?:=\w+)?|GETINFO version)$/i,
   /^D (?:[^%]|%[0-9A-F]{2})*$/i,

@@ -1,3 +1,4 @@
+import { DIGESTS } from './digests.ts';
 import { CR, LF } from './line-head.ts';
 
 const GRIP = '[0-9A-Fa-f]{40}';
@@ -11,13 +12,16 @@ function anyOf(...args: readonly string[]): string {
   return `${one}(?: ${one})*`;
 }
 
-/** The digests that GnuPG signs: OpenPGP's numbers, or names. MD5 and unhashed data are not among them. */
-const HASH = '(?:2|3|8|9|10|11|--hash=(?:sha1|rmd160|sha224|sha256|sha384|sha512))';
+/** A digest of the right length, its algorithm by number or name. */
+const HASHES = DIGESTS.map(
+  ({ number, name, hexDigits }) => `(?:${number}|--hash=${name}) [0-9A-Fa-f]{${hexDigits}}`,
+);
 
 /**
  * What gpg, gpgsm and gpgme of GnuPG 2.2 to 2.5 send to the restricted socket: each command with the arguments that it
  * may have. An argument that names a descriptor, a file, a terminal or a variable is not listed. `--kem=CMS` is left
- * out because agents before 2.5.17 overflow a buffer on it.
+ * out because agents before 2.5.17 overflow a buffer on it, `SETHASH --inquire` because it has any bytes signed. Only
+ * gpgsm sends that, for the request of a certificate with an EdDSA key.
  */
 const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   RESET: [NO_ARGUMENTS],
@@ -34,7 +38,7 @@ const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   // 2.5 decrypts with two keys at once.
   SETKEY: [GRIP, `--another ${GRIP}`],
   SETKEYDESC: [ESCAPED_TEXT],
-  SETHASH: [`${HASH} (?:[0-9A-Fa-f]{2})+`, '--inquire'],
+  SETHASH: HASHES,
   PKSIGN: [NO_ARGUMENTS],
   PKDECRYPT: [NO_ARGUMENTS, '--kem=(?:PGP|PQC-PGP)'],
   ISTRUSTED: [GRIP],

@@ -1,3 +1,4 @@
+import { ciphertextOf } from '@gpg-bridge/test-support/ciphertext';
 import { LogBook } from '@gpg-bridge/test-support/log-book';
 import { ScriptedAgent, type ScriptedAgentOptions } from '@gpg-bridge/test-support/scripted-agent';
 import { expectNoSecret } from '@gpg-bridge/test-support/secrets';
@@ -117,15 +118,15 @@ describe('AgentProxy', () => {
       .filter((character) => !'\n\r%'.includes(character))
       .join('');
     const answers: Record<string, string> = {
-      'SETHASH --inquire': 'INQUIRE TBSDATA\n',
+      PKDECRYPT: 'INQUIRE CIPHERTEXT\n',
       END: `D ${bytes}\nOK\n`,
     };
     const { agent, proxy } = await setUp({ answer: (line) => answers[line] });
     const { sessionId } = await proxy.connectAgent();
-    await proxy.sendCommands(sessionId, 'SETHASH --inquire\n');
-    const block = `D ${bytes}\nEND\n`;
+    await proxy.sendCommands(sessionId, 'PKDECRYPT\n');
+    const block = `D ${ciphertextOf(bytes)}\nEND\n`;
     expect(await proxy.sendCommands(sessionId, block)).toEqual({ response: `D ${bytes}\nOK\n` });
-    expect(agent.received).toBe(`SETHASH --inquire\n${block}`);
+    expect(agent.received).toBe(`PKDECRYPT\n${block}`);
     await proxy.stop();
   });
 
@@ -282,7 +283,7 @@ describe('AgentProxy', () => {
       {
         answer: (line) =>
           ({
-            'SETHASH --inquire': `INQUIRE ${payload}\n`,
+            PKDECRYPT: `INQUIRE ${payload}\n`,
             END: `D ${payload}\nOK ${payload}\n`,
             NOP: `${payload}\n`,
           })[line],
@@ -290,8 +291,8 @@ describe('AgentProxy', () => {
       { logCallback: book.log, onOperation: (id, operation) => void operations.push([id, operation]) },
     );
     const { sessionId } = await proxy.connectAgent();
-    await proxy.sendCommands(sessionId, 'SETHASH --inquire\n');
-    await proxy.sendCommands(sessionId, `D ${payload}\nEND\n`);
+    await proxy.sendCommands(sessionId, 'PKDECRYPT\n');
+    await proxy.sendCommands(sessionId, `D ${ciphertextOf(payload)}\nEND\n`);
     await proxy.sendCommands(sessionId, 'NOP\n').catch((error: unknown) => errors.push(error));
     const killed = await proxy.connectAgent();
     const owed = proxy.sendCommands(killed.sessionId, `SETKEYDESC ${payload}\n`);
@@ -301,7 +302,7 @@ describe('AgentProxy', () => {
     await expect(owed).rejects.toMatchObject({ code: 'AGENT_CLOSED' });
 
     expect(operations.map(([id, { command, outcome }]) => [id, command, outcome])).toEqual([
-      [sessionId, 'SETHASH', 'ok'],
+      [sessionId, 'PKDECRYPT', 'ok'],
       [sessionId, 'NOP', 'closed'],
       [killed.sessionId, 'SETKEYDESC', 'closed'],
     ]);

@@ -6,6 +6,7 @@ import {
   NO_TABLE,
   type TableEntry,
 } from '../assuan/answer-table.ts';
+import { DIGESTS } from '../assuan/digests.ts';
 import { describeError, errorValueOf, GPG_ERROR } from '../assuan/error-codes.ts';
 import { isKeyUse } from '../assuan/private-key-commands.ts';
 import { type LogCallback, noLog } from '../log.ts';
@@ -41,15 +42,6 @@ const HEX = '[0-9A-Fa-f]';
 const TEXT = '[!-\xff][ -\xff]*';
 const OK = 'OK\n';
 
-/** Hash algorithms by OpenPGP's numbers, with the length of their digests in hex digits. */
-const DIGESTS: ReadonlyMap<number, number> = new Map([
-  [2, 40], // SHA-1
-  [8, 64], // SHA-256
-  [9, 96], // SHA-384
-  [10, 128], // SHA-512
-  [11, 56], // SHA-224
-]);
-
 /** Settings that are answered OK on trust, in exactly these shapes; the agent's own answer is compared. */
 const SETTINGS: readonly string[] = [
   exactly('RESET'),
@@ -57,7 +49,7 @@ const SETTINGS: readonly string[] = [
   `^SETKEY ${HEX}{40}$`,
   '^SETKEYDESC [!-\xff]+$',
   // POSIX allows at most 255 repetitions.
-  ...[...DIGESTS].map(([number, digits]) => `^SETHASH ${number} ${HEX}{${digits}}$`),
+  ...DIGESTS.map(({ number, hexDigits }) => `^SETHASH ${number} ${HEX}{${hexDigits}}$`),
 ];
 
 const NAMED_OPTION = /^OPTION ([A-Za-z][A-Za-z0-9-]*)=[!-\xff][ -\xff]*$/;
