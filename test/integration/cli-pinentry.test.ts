@@ -1,8 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Person } from '@gpg-bridge/test-support/cli';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Person, processesWith } from '@gpg-bridge/test-support/cli';
 import { useShell } from '@gpg-bridge/test-support/interactive';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
+import { run } from '@gpg-bridge/test-support/process';
 import { requireSystem } from '@gpg-bridge/test-support/requirements';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { Terminal } from '@gpg-bridge/test-support/terminal';
@@ -20,14 +22,20 @@ import {
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { PROMPT_MS } from '../../packages/cli/src/engine/terminal-gate.ts';
 
+/** A person whose pinentry waits somewhere else than in a terminal. */
+async function asksElsewhere() {
+  const elsewhere = await ScriptedPinentry.create(PASSPHRASE);
+  onTestFinished(() => elsewhere.remove());
+  const person = await Person.create({ key: false, agentConf: elsewhere.agentConf });
+  await addProtectedKey(person);
+  await elsewhere.waits();
+  return { elsewhere, person, home: await person.localHome() };
+}
+
 requireSystem('tmux', 'pinentry')('a passphrase for pinentry', () => {
   it('has what is typed for nobody meanwhile dropped, also if it asks elsewhere', async () => {
-    const elsewhere = await ScriptedPinentry.create(PASSPHRASE);
-    onTestFinished(() => elsewhere.remove());
-    const person = await Person.create({ key: false, agentConf: elsewhere.agentConf });
-    await addProtectedKey(person);
-    await elsewhere.waits();
-    const target = `local:${(await person.localHome()).dir}`;
+    const { elsewhere, person, home } = await asksElsewhere();
+    const target = `local:${home.dir}`;
     // The terminal's echo tells when the keys are there to be read.
     const recorder = await recordRaw(person, target, 'stty echo < /dev/tty');
     await recorder.sign();
@@ -45,6 +53,31 @@ requireSystem('tmux', 'pinentry')('a passphrase for pinentry', () => {
     expect(await recorder.received()).toBe('x');
     await recorder.terminal.press('C-c');
     await recorder.ended();
+  });
+
+  it('elsewhere leaves the terminal to a program that reads it beside `exec`', async () => {
+    const { elsewhere, person, home } = await asksElsewhere();
+    const terminal = await Terminal.of(person);
+    const words = `gpg-bridge exec local:${home.dir} -- sed -u 's/^/got /'`;
+    await terminal.enter(`cat | ${words}`, /gpg-bridge exec/);
+    await terminal.enter('before', /^got before$/m);
+    const signed = run('gpg', ['--batch', '--clear-sign'], {
+      env: { ...person.env, GNUPGHOME: home.dir },
+      input: 'text',
+    });
+    await elsewhere.asked();
+    await delay(2 * PROMPT_MS);
+    await elsewhere.goOn();
+    expect(await signed).toMatchObject({ status: 0 });
+    const [reader] = (await processesWith(`GNUPGHOME=${home.dir}\0`)).filter(({ command }) =>
+      command.startsWith('sed'),
+    );
+    const state = async () => /\) (.)/.exec(await readFile(`/proc/${reader!.pid}/stat`, 'latin1'))![1];
+    await expect.poll(state).toBe('S');
+    for (const line of ['one', 'two', 'three', 'four']) {
+      await terminal.enter(line, new RegExp(`^got ${line}$`, 'm'));
+    }
+    await terminal.press('C-c');
   });
 
   describe.each(TERMINAL_PINENTRIES)('%s', (pinentry) => {

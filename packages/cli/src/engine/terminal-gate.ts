@@ -160,14 +160,26 @@ async function inTerminal(script: string, ...words: string[]): Promise<string> {
   const child = spawn('/bin/sh', ['-c', script, 'sh', ...words], {
     stdio: [terminal, 'pipe', 'ignore'],
     detached: true,
-    timeout: SETTINGS_TIMEOUT_MS,
   });
+  // With all that it has started: a `cat` that waits behind another reader would take what is typed later.
+  const kill = () => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    } catch {
+      // it has ended
+    }
+  };
+  const timer = setTimeout(kill, SETTINGS_TIMEOUT_MS);
+  process.once('exit', kill);
   let printed = '';
   child.stdout?.setEncoding('latin1').on('data', (text: string) => {
     printed += text;
   });
-  return new Promise((resolve) => {
+  return new Promise((resolve: (printed: string) => void) => {
     child.once('error', () => resolve(''));
     child.once('close', () => resolve(printed.trim()));
+  }).finally(() => {
+    clearTimeout(timer);
+    process.off('exit', kill);
   });
 }
