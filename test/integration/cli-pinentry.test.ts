@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Person, processesWith } from '@gpg-bridge/test-support/cli';
+import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { useShell } from '@gpg-bridge/test-support/interactive';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { run } from '@gpg-bridge/test-support/process';
@@ -30,6 +31,24 @@ async function asksElsewhere() {
   await addProtectedKey(person);
   await elsewhere.waits();
   return { elsewhere, person, home: await person.localHome() };
+}
+
+/** Signs in the target, without its terminal, while that pinentry waits for so long. */
+async function signElsewhere(person: Person, home: GnupgHome, elsewhere: ScriptedPinentry, ms: number) {
+  const env = { ...person.env, GNUPGHOME: home.dir };
+  const signed = run('gpg', ['--batch', '--clear-sign'], { env, input: 'text' });
+  await elsewhere.asked();
+  await delay(ms);
+  await elsewhere.goOn();
+  expect(await signed).toMatchObject({ status: 0 });
+}
+
+/** A program in the target was stopped, and goes on. */
+async function untilGoesOn(home: GnupgHome, name: string) {
+  const all = await processesWith(`GNUPGHOME=${home.dir}\0`);
+  const { pid } = all.find(({ command }) => command.startsWith(name))!;
+  const state = async () => /\) (.)/.exec(await readFile(`/proc/${pid}/stat`, 'latin1'))![1];
+  await expect.poll(state).toBe('S');
 }
 
 requireSystem('tmux', 'pinentry')('a passphrase for pinentry', () => {
@@ -61,23 +80,29 @@ requireSystem('tmux', 'pinentry')('a passphrase for pinentry', () => {
     const words = `gpg-bridge exec local:${home.dir} -- sed -u 's/^/got /'`;
     await terminal.enter(`cat | ${words}`, /gpg-bridge exec/);
     await terminal.enter('before', /^got before$/m);
-    const signed = run('gpg', ['--batch', '--clear-sign'], {
-      env: { ...person.env, GNUPGHOME: home.dir },
-      input: 'text',
-    });
-    await elsewhere.asked();
-    await delay(2 * PROMPT_MS);
-    await elsewhere.goOn();
-    expect(await signed).toMatchObject({ status: 0 });
-    const [reader] = (await processesWith(`GNUPGHOME=${home.dir}\0`)).filter(({ command }) =>
-      command.startsWith('sed'),
-    );
-    const state = async () => /\) (.)/.exec(await readFile(`/proc/${reader!.pid}/stat`, 'latin1'))![1];
-    await expect.poll(state).toBe('S');
+    await signElsewhere(person, home, elsewhere, 2 * PROMPT_MS);
+    await untilGoesOn(home, 'sed');
     for (const line of ['one', 'two', 'three', 'four']) {
       await terminal.enter(line, new RegExp(`^got ${line}$`, 'm'));
     }
     await terminal.press('C-c');
+  });
+
+  it('elsewhere leaves the terminal of an `exec` in the background to the program in front', async () => {
+    const { elsewhere, person, home } = await asksElsewhere();
+    const target = `local:${home.dir}`;
+    await person.ok('up', target);
+    const terminal = await Terminal.of(person);
+    const begin = `gpg-bridge exec ${target} -- sh -c 'echo it runs; exec sleep 1000' & cat | sed -u 's/^/got /'`;
+    await terminal.enter(begin, /^it runs$/m);
+    await terminal.enter('before', /^got before$/m);
+    await terminal.type('in the ');
+    await signElsewhere(person, home, elsewhere, 2 * PROMPT_MS);
+    await untilGoesOn(home, 'sleep');
+    await terminal.enter('front', /^got in the front$/m);
+    await terminal.press('C-d');
+    await terminal.enter("kill %1; wait; stty -a; echo it 'is' over", /^it is over$/m);
+    expect(await terminal.screen()).toMatch(/[^-]icanon[\s\S]*[^-]echo /);
   });
 
   describe.each(TERMINAL_PINENTRIES)('%s', (pinentry) => {

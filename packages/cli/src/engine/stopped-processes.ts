@@ -11,6 +11,9 @@ interface ProcessInfo {
   /** Its controlling terminal, in the system's own words. */
   terminal: string;
   isStopped: boolean;
+  group: number;
+  /** The group that is in front in its terminal; below 1 if none is. */
+  front: number;
 }
 
 const NO_TERMINAL = /^(?:0|\?*|-)$/;
@@ -65,6 +68,15 @@ export class StoppedProcesses implements TerminalReader {
   }
 }
 
+/** Whether this process or what it has started is in front in its terminal; true where that can't be seen. */
+export async function isInFront(): Promise<boolean> {
+  const own = fromProc(process.pid)[0];
+  if (own && (own.front < 1 || own.front === own.group)) return true; // the others take longer to look at
+  const all = await allProcesses().catch(() => []);
+  const front = all.find(({ pid }) => pid === process.pid)?.front ?? 0;
+  return front < 1 || readersBelow(process.pid, all).some(({ group }) => group === front);
+}
+
 function signal(pid: number, name: NodeJS.Signals): boolean {
   try {
     return process.kill(pid, name);
@@ -88,19 +100,21 @@ async function allProcesses(): Promise<ProcessInfo[]> {
   if (existsSync('/proc/self/stat')) {
     return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? fromProc(Number(name)) : []));
   }
-  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=,stat=,tty=']);
+  const { stdout } = await promisify(execFile)('ps', ['-A', '-o', 'pid=,ppid=,pgid=,tpgid=,stat=,tty=']);
   return stdout.split('\n').flatMap((line) => {
-    const [pid, parent, state = '', terminal = ''] = line.trim().split(/\s+/);
-    return pid
-      ? [{ pid: Number(pid), parent: Number(parent), terminal, isStopped: STOPPED.test(state) }]
-      : [];
+    const [pid, parent, group, front, state = '', terminal = ''] = line.trim().split(/\s+/);
+    if (!pid) return [];
+    const isStopped = STOPPED.test(state);
+    const ids = { pid: Number(pid), parent: Number(parent), group: Number(group), front: Number(front) };
+    return [{ ...ids, terminal, isStopped }];
   });
 }
 
 function fromProc(pid: number): ProcessInfo[] {
-  const [state, parent, , , terminal] = statFields(`/proc/${pid}/stat`);
+  const [state, parent, group, , terminal = '', front] = statFields(`/proc/${pid}/stat`);
   if (!state || GONE.test(state)) return [];
-  return [{ pid, parent: Number(parent), terminal: terminal ?? '', isStopped: STOPPED.test(state) }];
+  const isStopped = STOPPED.test(state);
+  return [{ pid, parent: Number(parent), group: Number(group), front: Number(front), terminal, isStopped }];
 }
 
 /** What Linux says of a process or thread behind its name, which may have spaces and parentheses in it. */

@@ -4,7 +4,7 @@ import { AS_BEFORE, DROP_TYPED, FOR_A_PROMPT, SETTINGS, TerminalGate } from './t
 const BEFORE = 'settings of before';
 const OWN_SETTINGS = 'settings before the target';
 
-function held() {
+function held(isInFront = async () => true) {
   const done: string[] = [];
   let now = 0;
   const run = async (script: string, ...words: string[]) => {
@@ -12,7 +12,7 @@ function held() {
     done.push(words.length > 0 ? `${script} ${words}` : script);
     return script === FOR_A_PROMPT ? BEFORE : '';
   };
-  const gate = new TerminalGate(run, () => now);
+  const gate = new TerminalGate(run, () => now, isInFront);
   gate.readBy({
     stop: async () => void done.push('stop'),
     goOn: () => void done.push('go on'),
@@ -52,6 +52,28 @@ it('stays closed for the next use that begins before the last is over, or while 
   expect(done).not.toContain('go on');
   await gate.release();
   expect(done.slice(-3)).toEqual([DROP_TYPED, `${AS_BEFORE} ${BEFORE}`, 'go on']);
+});
+
+it('leaves the terminal of a job in the background to the program in front', async () => {
+  const { gate, done, pass } = held(async () => false);
+  await gate.begin();
+  await gate.hold();
+  pass(60);
+  await gate.release();
+  await gate.hold();
+  await gate.lose();
+  await gate.lost;
+  expect(done).toEqual(['stop', 'go on', 'stop', 'stop', 'end']);
+});
+
+it('gives back the settings of a job that was brought to the front meanwhile', async () => {
+  let isInFront = false;
+  const { gate, done, pass } = held(async () => isInFront);
+  await gate.hold();
+  isInFront = true;
+  pass(60);
+  await gate.release();
+  expect(done).toEqual(['stop', DROP_TYPED, `${AS_BEFORE} ${OWN_SETTINGS}`, 'go on']);
 });
 
 it('is never opened again when who held it has gone without a word', async () => {

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { isatty } from 'node:tty';
+import { isInFront } from './stopped-processes.ts';
 
 /** What reads this terminal for a target. */
 export interface TerminalReader {
@@ -48,6 +49,8 @@ export class TerminalGate {
     /** Runs a script on this terminal; resolves to what it prints. */
     private readonly run: (script: string, ...words: string[]) => Promise<string> = inTerminal,
     private readonly now = () => performance.now(),
+    /** A job in the background leaves the terminal to the program in front, with its settings and its input. */
+    private readonly hasTerminal: () => Promise<boolean> = isInFront,
   ) {}
 
   /** Notes the settings that a terminal gets back when its hold is lost. */
@@ -109,16 +112,20 @@ export class TerminalGate {
       this.#isStopped = true;
       process.on('SIGTSTP', this.#ignore).on('SIGCONT', this.#stopAgain);
       await this.#reader.stop();
-      this.#settings = await this.run(FOR_A_PROMPT);
+      this.#settings = (await this.hasTerminal()) ? await this.run(FOR_A_PROMPT) : '';
       this.#since = this.now();
       return;
     }
-    if (this.now() - this.#since >= PROMPT_MS) await this.run(DROP_TYPED);
-    if (this.#holds > 0) {
-      await this.run(FOR_A_PROMPT); // again, meanwhile
-      return;
+    if (await this.hasTerminal()) {
+      this.#settings ||= await this.run(SETTINGS); // it has come to the front
+      if (this.now() - this.#since >= PROMPT_MS) await this.run(DROP_TYPED);
+      if (this.#holds > 0) {
+        await this.run(FOR_A_PROMPT); // again, meanwhile
+        return;
+      }
+      if (this.#settings) await this.run(AS_BEFORE, this.#settings);
     }
-    if (this.#settings) await this.run(AS_BEFORE, this.#settings);
+    if (this.#holds > 0) return;
     if (this.#isLost) return; // meanwhile: its turn comes
     process.off('SIGTSTP', this.#ignore).off('SIGCONT', this.#stopAgain);
     await this.#stoppingAgain;
@@ -141,8 +148,9 @@ export class TerminalGate {
     this.#reader = undefined;
     this.#isStopped = true;
     await reader.stop().catch(() => {});
+    const hadTerminal = await this.hasTerminal();
     reader.end();
-    if (this.#ownSettings) await this.run(AS_BEFORE, this.#ownSettings);
+    if (this.#ownSettings && hadTerminal) await this.run(AS_BEFORE, this.#ownSettings);
     this.#tellLost();
   }
 }
