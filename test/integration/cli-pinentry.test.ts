@@ -33,11 +33,18 @@ async function asksElsewhere() {
   return { elsewhere, person, home: await person.localHome() };
 }
 
-/** Signs in the target, without its terminal, while that pinentry waits for so long. */
-async function signElsewhere(person: Person, home: GnupgHome, elsewhere: ScriptedPinentry, ms: number) {
+/** Signs in the target, without its terminal, while that pinentry waits for so long; `meanwhile` is done first then. */
+async function signElsewhere(
+  person: Person,
+  home: GnupgHome,
+  elsewhere: ScriptedPinentry,
+  ms: number,
+  meanwhile?: () => Promise<unknown>,
+) {
   const env = { ...person.env, GNUPGHOME: home.dir };
   const signed = run('gpg', ['--batch', '--clear-sign'], { env, input: 'text' });
   await elsewhere.asked();
+  await meanwhile?.();
   await delay(ms);
   await elsewhere.goOn();
   expect(await signed).toMatchObject({ status: 0 });
@@ -72,6 +79,25 @@ requireSystem('tmux', 'pinentry')('a passphrase for pinentry', () => {
     expect(await recorder.received()).toBe('x');
     await recorder.terminal.press('C-c');
     await recorder.ended();
+  });
+
+  it('elsewhere does not reach a command that opens the terminal itself', async () => {
+    const { elsewhere, person, home } = await asksElsewhere();
+    const target = `local:${home.dir}`;
+    await person.ok('up', target);
+    const terminal = await Terminal.of(person);
+    const directory = await tempDir();
+    const received = () => readFile(join(directory, 'received'), 'utf8').catch(() => undefined);
+    const program = `exec < /dev/tty; stty -icanon; exec cat > ${directory}/received`;
+    const streams = `< /dev/null > ${directory}/printed 2>&1`;
+    await terminal.enter(`gpg-bridge exec ${target} -- sh -c '${program}' ${streams}`, /gpg-bridge exec/);
+    await expect.poll(received).toBe('');
+    await signElsewhere(person, home, elsewhere, 2 * PROMPT_MS, () => terminal.enter('y', /^y$/m));
+    await untilGoesOn(home, 'cat');
+    await terminal.type('x');
+    await expect.poll(received).toMatch(/x$/);
+    expect(await received()).toBe('x');
+    await terminal.press('C-c');
   });
 
   it('elsewhere leaves the terminal to a program that reads it beside `exec`', async () => {

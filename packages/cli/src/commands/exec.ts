@@ -51,7 +51,7 @@ export async function runThere(
   const { status, signal } = await target
     .attach(words, isatty(0) && isatty(1), gate)
     .finally(() => unserve?.());
-  if (gate?.isLost) throw terminalLost(target, 'ended');
+  if (gate?.hasEnded) throw terminalLost(target, 'ended');
   if (signal) return signalStatus(signal);
   if (status !== null) return status;
   throw new BridgeError('TARGET_CLOSED', {

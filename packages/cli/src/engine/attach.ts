@@ -3,7 +3,7 @@ import type { Readable, Writable } from 'node:stream';
 import { BridgeError } from '@gpg-bridge/core/errors';
 import type { ExecStream, ExitInfo, TerminalStream } from './engine.ts';
 import { StoppedProcesses } from './stopped-processes.ts';
-import type { TerminalGate, TerminalReader } from './terminal-gate.ts';
+import { type TerminalGate, type TerminalReader, terminalStream } from './terminal-gate.ts';
 
 /** Signals that end this process, and before that the command that it runs. */
 const ENDING_SIGNALS = ['SIGTERM', 'SIGHUP'] as const;
@@ -49,7 +49,7 @@ export async function attachStreams(exec: ExecStream, gate?: TerminalGate): Prom
   const cut = () => exec.kill();
   const joined = new JoinedStreams(cut, exec.stdin, [exec.stdout, stdout], [exec.stderr, stderr]);
   // Also if only the output is a terminal: what it shows can make it send something.
-  const read = gate?.readBy(joined);
+  const read = terminalStream() === undefined ? undefined : gate?.readBy(joined);
   try {
     return await interruptible(exec.exited, cut, gate);
   } finally {

@@ -85,5 +85,12 @@ it('is never opened again when who held it has gone without a word', async () =>
   await gate.lost;
   await gate.release();
   expect(done).toEqual(['stop', FOR_A_PROMPT, 'stop', 'end', `${AS_BEFORE} ${OWN_SETTINGS}`]);
-  expect(gate.isLost).toBe(true);
+  expect([gate.isLost, gate.hasEnded]).toEqual([true, true]);
+});
+
+it('has ended nothing where nothing read the terminal', async () => {
+  const gate = new TerminalGate(async () => '');
+  await gate.hold();
+  await gate.lose();
+  expect([gate.isLost, gate.hasEnded]).toEqual([true, false]);
 });

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { constants, openSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { isInFront } from './stopped-processes.ts';
 
@@ -39,6 +40,7 @@ export class TerminalGate {
   /** The settings before the target could change them. */
   #ownSettings = '';
   #isLost = false;
+  #hasEnded = false;
   #tellLost = () => {};
   /** Resolves when who held the terminal has gone without releasing it, and what read it is ended. */
   readonly lost = new Promise<void>((resolve) => {
@@ -61,6 +63,11 @@ export class TerminalGate {
   /** Whether who held the terminal has gone without releasing it. */
   get isLost(): boolean {
     return this.#isLost;
+  }
+
+  /** Whether what read the terminal was ended for that. */
+  get hasEnded(): boolean {
+    return this.#hasEnded;
   }
 
   /** The reader from now on; the result ends that. */
@@ -150,14 +157,29 @@ export class TerminalGate {
     await reader.stop().catch(() => {});
     const hadTerminal = await this.hasTerminal();
     reader.end();
+    this.#hasEnded = true;
     if (this.#ownSettings && hadTerminal) await this.run(AS_BEFORE, this.#ownSettings);
     this.#tellLost();
   }
 }
 
-/** The descriptor of this process that is a terminal, if one is. */
-export function ownTerminal(): number | undefined {
+let controlling: number | undefined;
+
+/** A stream of this process that is a terminal, if one is. */
+export function terminalStream(): number | undefined {
   return [0, 1, 2].find((descriptor) => isatty(descriptor));
+}
+
+/** A descriptor of this process's terminal, if it has one: a command here can open that whatever its streams are. */
+export function ownTerminal(): number | undefined {
+  const stream = terminalStream();
+  if (stream !== undefined) return stream;
+  try {
+    controlling ??= openSync('/dev/tty', constants.O_RDWR | constants.O_NOCTTY);
+  } catch {
+    // it has none
+  }
+  return controlling;
 }
 
 /** Runs a script on this terminal; returns what it prints. */
