@@ -71,6 +71,9 @@ describe('gpg-bridge doctor in a target', () => {
     const path = join(directory, (await readdir(directory))[0]!);
     const stored = await readFile(path, 'utf8');
     await writeFile(path, stored.replace(/"until":"[^"]*"/, '"until":"2026-01-01T00:00:00.000Z"'));
+    expect((await patient.check('line-grant'))?.detail).toMatch(
+      / may use no key: its time \(--for\) was over/,
+    );
     await patient.isCuredOf('line-bridge', { status: 'warn', detail: /its time \(--for\) was over/ });
     await person.ok('down', name);
     await writeFile(path, 'nonsense');

@@ -55,10 +55,16 @@ function judgeBridge({ bridge, stored, words, target }: Facts): Judgement | unde
 function judgeNoBridge(stored: Facts['stored'], words: Words): Judgement {
   const none = 'no bridge is up: the keys of this machine are not there';
   if (stored?.error) return warning(none, stored.error.fix);
-  const { until } = stored?.found ?? {};
-  if (until === undefined || Date.parse(until) > Date.now()) return warning(none, words.bridge('up'));
-  const over = `its time (--for) was over at ${until.replace(/\.\d+Z$/, 'Z')}`;
+  const over = timeOver(stored);
+  if (!over) return warning(none, words.bridge('up'));
   return warning(`${none}; ${over}`, words.bridge('up', '--for', '1h'));
+}
+
+/** That the time which is stored for the target is over, if it is. */
+function timeOver(stored: Facts['stored']): string | undefined {
+  const { until } = stored?.found ?? {};
+  if (until === undefined || Date.parse(until) > Date.now()) return undefined;
+  return `its time (--for) was over at ${until.replace(/\.\d+Z$/, 'Z')}`;
 }
 
 /** What is to be said about a bridge that runs. */
@@ -86,6 +92,8 @@ function judgeGrant({ bridge, stored, words }: Facts): Judgement | undefined {
   if (bridge?.found) return fine(grantWithExceptions(bridge.found));
   if (stored?.error) return failure(`${stored.error.what}: ${stored.error.why}`, stored.error.fix);
   if (!stored?.found || !words) return undefined;
+  const over = timeOver(stored);
+  if (over) return fine(`${words.target} may use no key: ${over}`);
   const granted = { target: words.target, options: stored.found, sockets: [] };
   return fine(`once its bridge is up, ${grantSentence(granted)}`);
 }
