@@ -128,7 +128,8 @@ export const COMMANDS = {
       'Ensures the bridge as `up` does, then runs the command there on a terminal if this is one, with\n' +
       'SSH_AUTH_SOCK and what --home needs in its environment. The exit status is that of the command,\n' +
       '128 and the number of the signal that ended it. Options stand before the command; the bridge stays.\n' +
-      'With --exec the terminal there is what the prefix makes of it.',
+      'With --exec the terminal there is what the prefix makes of it. While a key is used over any bridge,\n' +
+      'what you type does not reach the command, and what no pinentry took is dropped.',
     examples: [
       ['gpg-bridge exec my-container -- git commit -S', 'sign a commit there'],
       ['gpg-bridge exec ssh:me@server --no-gpg -- git push', 'push from a server, with your SSH key'],
