@@ -60,6 +60,29 @@ describe('the record of key uses', () => {
     expect(readUseRecord(path)).toHaveLength(1);
   });
 
+  it('starts a new file when a person moves the old one away, and completes each line where it began', async () => {
+    const path = join(await tempDir(), 'x.uses');
+    const record = new UseRecordFile(path, 'box');
+    const before = record.begin({ ...sign(), note: 'a key that also signs' });
+    renameSync(monthOf(path), `${path}.away`);
+    const after = record.begin(sign(NOON, 'K2'));
+    before.finish('ok', 1);
+    expect(readUseRecord(path)).toMatchObject([{ key: 'K2', outcome: 'begun' }]);
+    expect(readFileSync(`${path}.away`, 'utf8')).toMatch(/"key":"K1".*"outcome":"ok"/);
+    after.finish('cancelled', 1);
+    expect(readUseRecord(path)).toMatchObject([{ key: 'K2', outcome: 'cancelled' }]);
+  });
+
+  it('counts uses that are too many in the new file, too, when a person moves the old one away', async () => {
+    const path = join(await tempDir(), 'x.uses');
+    const record = new UseRecordFile(path, 'box');
+    for (let use = 0; use < 70; use++) record.begin(sign()).finish('ok', 1);
+    renameSync(monthOf(path), `${path}.away`);
+    for (let use = 0; use < 5; use++) record.begin(sign()).finish('ok', 1);
+    expect(readUseRecord(path)).toMatchObject([{ outcome: 'folded', count: 5 }]);
+    expect(readFileSync(`${path}.away`, 'utf8')).toMatch(/"outcome":"folded",.*"count":10/);
+  });
+
   it('goes on where an earlier bridge ended, and drops what is half a year old', async () => {
     const path = join(await tempDir(), 'x.uses');
     const first = new UseRecordFile(path, 'box');

@@ -71,20 +71,38 @@ export class UseRecordFile implements KeyUseRecord {
     minute.uses += 1;
     if (minute.uses > LINES_A_MINUTE) return this.#fold(use, minute);
     const line = this.#append(use, 'begun');
-    return { finish: (outcome, durationMs) => this.#complete(line, outcome, durationMs) };
+    line.file.begun.add(line);
+    return {
+      finish: (outcome, durationMs) => {
+        if (!line.file.begun.delete(line)) return;
+        try {
+          this.#complete(line, outcome, durationMs);
+        } finally {
+          this.#closeUnlessUsed(line.file);
+        }
+      },
+    };
   }
 
   close(): void {
-    for (const descriptor of [this.#current?.append, this.#current?.update]) {
-      if (descriptor !== undefined) closeSync(descriptor);
-    }
+    const file = this.#current;
     this.#current = undefined;
+    if (file) this.#closeUnlessUsed(file);
+  }
+
+  /** A file that a person has moved away stays open until the uses that began in it have ended. */
+  #closeUnlessUsed(file: MonthFile): void {
+    if (file === this.#current || file.begun.size > 0) return;
+    closeSync(file.append);
+    closeSync(file.update);
   }
 
   /** Counts a use in the minute's one line for all that are too many. */
   #fold(use: KeyUse, minute: Minute): RecordedUse {
-    minute.folded ??= { line: this.#append(use, 'folded'), count: 0 };
-    const { folded } = minute;
+    const file = this.#open(monthPath(this.path, new Date(use.time).toISOString()));
+    const known = minute.folded?.line.file === file ? minute.folded : undefined;
+    const folded = known ?? { line: this.#append(use, 'folded'), count: 0 };
+    minute.folded = folded;
     folded.count += 1;
     this.#complete(folded.line, 'folded', 0, folded.count);
     return { finish: () => {} };
@@ -124,7 +142,7 @@ export class UseRecordFile implements KeyUseRecord {
       if (writeSync(file.append, bytes) < bytes.length) throw new Error('it was written in part');
       const after = fstatSync(file.append).size;
       const start = after === before + bytes.length ? before : find(file.update, bytes, before, after);
-      const line: Line = { path: file.path, tailAt: start + Buffer.byteLength(head) };
+      const line: Line = { file, tailAt: start + Buffer.byteLength(head) };
       if (file.others + start + bytes.length <= this.#maxBytes) return line;
       this.#complete(line, 'refused', 0);
     } catch (error) {
@@ -133,19 +151,9 @@ export class UseRecordFile implements KeyUseRecord {
     throw this.#full(); // another process took the last room meanwhile
   }
 
-  #complete({ path, tailAt }: Line, outcome: string, durationMs: number, count?: number): void {
-    const bytes = Buffer.from(tail(outcome, durationMs, count));
+  #complete({ file, tailAt }: Line, outcome: string, durationMs: number, count?: number): void {
     try {
-      if (this.#current?.path === path) {
-        writeAt(this.#current.update, bytes, tailAt);
-        return;
-      }
-      const descriptor = openPlainFile(path, 'update'); // it began in another month
-      try {
-        writeAt(descriptor, bytes, tailAt);
-      } finally {
-        closeSync(descriptor);
-      }
+      writeAt(file.update, Buffer.from(tail(outcome, durationMs, count)), tailAt);
     } catch (error) {
       throw unwritable(this.path, error);
     }
@@ -153,7 +161,7 @@ export class UseRecordFile implements KeyUseRecord {
 
   #open(path: string): MonthFile {
     try {
-      if (this.#current?.path === path && fstatSync(this.#current.append).nlink > 0) return this.#current;
+      if (this.#current?.path === path && isAt(path, this.#current.append)) return this.#current;
       this.close();
       const others = removeOld(this.path, this.#now() - KEPT_MS).filter((other) => other !== path);
       const append = openPlainFile(path, 'append');
@@ -165,6 +173,7 @@ export class UseRecordFile implements KeyUseRecord {
           append,
           update,
           others: others.reduce((sum, other) => sum + sizeOf(other), 0),
+          begun: new Set(),
         };
       } catch (error) {
         closeSync(append);
@@ -194,6 +203,8 @@ interface MonthFile {
   update: number;
   /** Bytes in the record's other files, which no longer grow. */
   others: number;
+  /** Lines of uses that have not ended. */
+  begun: Set<Line>;
 }
 
 interface Minute {
@@ -203,7 +214,7 @@ interface Minute {
 }
 
 interface Line {
-  path: string;
+  file: MonthFile;
   /** Where the part begins that is written over. */
   tailAt: number;
 }
@@ -280,6 +291,11 @@ function lastTime(file: string, month: string | undefined): number {
   if (month === undefined) return lstatSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN;
   const [year = 0, number = 0] = month.split('-').map(Number);
   return Date.UTC(year, number); // months count from 0: the first moment of the next one
+}
+
+/** Whether an open file still has its name: a person may have moved or removed it. */
+function isAt(path: string, descriptor: number): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.ino === fstatSync(descriptor).ino;
 }
 
 function sizeOf(path: string): number {
