@@ -2,7 +2,14 @@ import { BridgeError } from '@gpg-bridge/core/errors';
 import { nearest } from '@gpg-bridge/core/text/nearest';
 import { type BridgeOptions, checkOptions } from '../bridge-options.ts';
 import { FILE_OPTIONS, TEXT, TEXT_LIST, type ValueRule, YES_OR_NO } from '../option-values.ts';
-import { composeSelector, labelSelector, nameSelector, type Selector, WrongSelector } from './selector.ts';
+import {
+  composeSelector,
+  labelSelector,
+  nameSelector,
+  type Selector,
+  selectorName,
+  WrongSelector,
+} from './selector.ts';
 
 /** Containers that get a bridge by themselves, and what that is. */
 export interface Rule {
@@ -82,7 +89,18 @@ type Texts = Readonly<Partial<Record<string, string>>>;
 export function parseRules(value: unknown): Rule[] {
   if (!OBJECT.accepts(value)) throw new WrongRule('it takes an object with the field "rules"');
   checkFields(value, '', FILE_FIELDS);
-  return (value as { rules: unknown[] }).rules.map((rule, index) => parseRule(rule, `rule ${index + 1}`));
+  const rules = (value as { rules: unknown[] }).rules.map((rule, index) =>
+    parseRule(rule, `rule ${index + 1}`),
+  );
+  checkNames(rules.map(({ selector }) => selectorName(selector)));
+  return rules;
+}
+
+/** The options of a second rule for the same containers would count for nothing. */
+function checkNames(names: readonly string[]): void {
+  const second = names.findIndex((name, index) => names.indexOf(name) < index);
+  if (second < 0) return;
+  throw new WrongRule(`rule ${second + 1} has the selector of rule ${names.indexOf(names[second]!) + 1}`);
 }
 
 function parseRule(value: unknown, place: string): Rule {
@@ -110,12 +128,23 @@ function checkSelector(value: unknown, place: string): void {
   }
   const { fields, optional, text, read } = SELECTORS[kind as Selector['kind']];
   checkFields(value, place, { kind: TEXT, ...fields }, optional);
+  const selected = selectedBy(() => read(value as Texts), `${place}${text}`);
+  if (!isSame(selected, value as Selector))
+    throw new WrongRule(`${place}${text} that selects nothing: it takes ${JSON.stringify(selected)}`);
+}
+
+function selectedBy(read: () => Selector, place: string): Selector {
   try {
-    read(value as Texts);
+    return read();
   } catch (error) {
     if (!(error instanceof WrongSelector)) throw error;
-    throw new WrongRule(`${place}${text} that selects nothing: ${error.message}`);
+    throw new WrongRule(`${place} that selects nothing: ${error.message}`);
   }
+}
+
+function isSame(one: Selector, other: Selector): boolean {
+  const fields = (selector: Selector) => JSON.stringify(Object.entries(selector).sort());
+  return fields(one) === fields(other);
 }
 
 /** Throws unless an object has these fields, maybe the optional ones, and no others. */

@@ -59,7 +59,9 @@ describe('rules', () => {
   it.each([
     '{',
     '[]',
+    'null',
     '{"rules": 5}',
+    '{"rules": [], "rules": []}',
     '{"rulse": []}',
     '{"rules": [], "more": 1}',
     '{"rules": [null]}',
@@ -111,6 +113,9 @@ describe('rules', () => {
     [{ selector: { kind: 'name', pattern: 'dev-*', engine: 'dokcer' } }, ['selector.engine']],
     [{ selector: { kind: 'name', pattern: 'a b' } }, ['selector.pattern']],
     [{ selector: { kind: 'label', key: 'a' } }, ['selector.value']],
+    [{ selector: { kind: 'name', pattern: 'docker:a' } }, ['selector.pattern', '"engine":"docker"']],
+    [{ selector: { kind: 'label', key: 'a=b', value: 'c' } }, ['selector.key', '"value":"b=c"']],
+    [{ options: {} }, ['the selector of rule 1']],
   ])('with %j are an error that names the file, the rule and the field', async (change, said) => {
     await addRule(nameSelector('other'), { options: {}, trust: false });
     const path = join(directory, 'auto-rules.json');
@@ -124,6 +129,19 @@ describe('rules', () => {
     expect(error).toMatchObject({ code: 'RULES_UNREADABLE' });
     const { message } = error as Error;
     for (const part of [path, 'rule 2', ...said]) expect(message).toContain(part);
+  });
+
+  it('with an option that is given twice are an error, and not with a text that looks like one', async () => {
+    const path = join(directory, 'auto-rules.json');
+    await addRule(nameSelector('dev-*'), { options: { user: 'a"confirm":' }, trust: false });
+    expect(readRules()).toHaveLength(1);
+    await writeFile(
+      path,
+      JSON.stringify({ rules: [RULE] }).replace('"confirm":', '"confirm":true,"confirm" :'),
+    );
+    expect(readRules).toThrow('"confirm" twice');
+    await writeFile(path, JSON.stringify({ rules: [RULE] }).replace('"trust"', '"options":{},"trust"'));
+    expect(readRules).toThrow('"options" twice');
   });
 
   it('with every option that `auto add` takes are read again as they were written', async () => {

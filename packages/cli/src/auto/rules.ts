@@ -16,7 +16,8 @@ export function ruleName({ selector }: Rule): string {
 
 /** Every rule, in the order in which they were added. */
 export function readRules(): Rule[] {
-  return checked(readState(FILE) ?? { rules: [] });
+  const value = readState(FILE);
+  return checked(value === undefined ? { rules: [] } : value);
 }
 
 /** Every change is checked like a file that a person wrote: what can't be read again is not written. */

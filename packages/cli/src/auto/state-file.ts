@@ -20,11 +20,31 @@ export function readState(name: StateFileName): unknown {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw unusableState(directory, error as Error);
   }
+  let value: unknown;
   try {
-    return JSON.parse(text) as unknown;
+    value = JSON.parse(text);
   } catch (error) {
     throw unreadable(name, (error as Error).message);
   }
+  const repeated = repeatedField(text);
+  if (repeated !== undefined)
+    throw unreadable(name, `it has ${JSON.stringify(repeated)} twice in one object`);
+  return value;
+}
+
+/** The first name that an object in a JSON text has twice: only the last value would count. */
+function repeatedField(json: string): string | undefined {
+  const objects: Set<string>[] = [];
+  for (const [token, name] of json.matchAll(/[{}]|("(?:[^"\\]|\\.)*")(?=\s*:)|"(?:[^"\\]|\\.)*"/g)) {
+    if (token === '{') objects.push(new Set());
+    else if (token === '}') objects.pop();
+    else if (name !== undefined) {
+      const field = JSON.parse(name) as string;
+      if (objects.at(-1)?.has(field)) return field;
+      objects.at(-1)?.add(field);
+    }
+  }
+  return undefined;
 }
 
 /** Replaces a file as a whole: a reader sees the old one or the new one. */
