@@ -142,7 +142,16 @@ describe('restrictions', () => {
     const shown = await person.run(['status', name]);
     expect(shown.status).toBe(1);
     expect(shown.stdout.toString()).toMatch(/no key is used: can't read the restrictions/);
-    expect((await person.run(['doctor', name])).stdout.toString()).toMatch(/can't read the restrictions/);
+    const doctor = await person.run(['doctor', name, '--json']);
+    const { checks } = JSON.parse(doctor.stdout.toString()) as { checks: { id: string }[] };
+    const unreadable = expect.stringContaining("can't read the restrictions");
+    const fix = expect.stringContaining('Restore the file.'); // an `up` would fail
+    for (const id of ['line-bridge', 'line-grant'])
+      expect(checks.find((check) => check.id === id)).toMatchObject({
+        status: 'fail',
+        detail: unreadable,
+        fix,
+      });
     for (const [path, text] of good) putInPlace(path, text);
     expect((await signWith('ada@example.org')).status).toBe(0);
     for (const [path, text] of good) putInPlace(path, text.replace('ada@example.org', 'eve@example.org'));

@@ -69,7 +69,7 @@ export async function diagnoseTarget(options: DiagnoseOptions): Promise<Diagnosi
   const words = wordsAbout(target.found?.name ?? name, operandWords(spec, selector), target.found, home);
   const host = await collectHostFacts(running?.options);
   const facts: Facts = { host, bridge, words };
-  if (target.found && !running && !bridge.error) {
+  if (target.found && !bridge.error) {
     facts.stored = await looked(
       async () => storedFor(target.found, selector),
       `can't read the restrictions of ${name}`,

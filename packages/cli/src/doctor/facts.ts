@@ -22,7 +22,7 @@ export interface Facts {
   words?: Words;
   /** The bridge to the target, after a look at its sockets; undefined: there is none. */
   bridge?: Looked<DaemonStatus | undefined>;
-  /** Where that is none: the restrictions that are stored for the target, with the user who was named; undefined: none. */
+  /** The restrictions that are stored for the target, with the user who was named; undefined: none. */
   stored?: Looked<BridgeOptions | undefined>;
   line?: Looked<LineFacts>;
   target?: TargetFacts;

@@ -1,5 +1,5 @@
 import type { BridgeError } from '@gpg-bridge/core/errors';
-import { optionChanges, withHostAgents } from '../bridge-options.ts';
+import { type BridgeOptions, optionChanges, withHostAgents } from '../bridge-options.ts';
 import type { DaemonStatus } from '../daemon/control.ts';
 import { grantSentence, grantWithExceptions } from '../grants/grant-words.ts';
 import { shellQuote } from '../targets/shell-quote.ts';
@@ -48,21 +48,21 @@ function judgeBridge({ bridge, stored, words, target }: Facts): Judgement | unde
   const isForwarded = target?.sockets.some(
     (socket) => socket.finding.found?.found === 'forward' && socket.bridge?.key !== status.key,
   );
-  return judgeRunning(status, words, isForwarded);
+  const judged = judgeRunning(status, words, isForwarded);
+  // An `up` would only fail for the same reason.
+  return stored?.error && status.problems.length > 0 ? { ...judged, fix: stored.error.fix } : judged;
 }
 
 /** Where there is no bridge; a plain `up` is not suggested where it would be refused. */
 function judgeNoBridge(stored: Facts['stored'], words: Words): Judgement {
   const none = 'no bridge is up: the keys of this machine are not there';
   if (stored?.error) return warning(none, stored.error.fix);
-  const over = timeOver(stored);
-  if (!over) return warning(none, words.bridge('up'));
+  const over = timeOver(stored?.found);
+  if (over === undefined) return warning(none, words.bridge('up'));
   return warning(`${none}; ${over}`, words.bridge('up', '--for', '1h'));
 }
 
-/** That the time which is stored for the target is over, if it is. */
-function timeOver(stored: Facts['stored']): string | undefined {
-  const { until } = stored?.found ?? {};
+function timeOver({ until }: BridgeOptions = {}): string | undefined {
   if (until === undefined || Date.parse(until) > Date.now()) return undefined;
   return `its time (--for) was over at ${until.replace(/\.\d+Z$/, 'Z')}`;
 }
@@ -89,11 +89,11 @@ function judgeRunning(status: DaemonStatus, words: Words, isForwarded = false): 
 
 /** What the target may do: it is as a person said, and so right. */
 function judgeGrant({ bridge, stored, words }: Facts): Judgement | undefined {
-  if (bridge?.found) return fine(grantWithExceptions(bridge.found));
   if (stored?.error) return failure(`${stored.error.what}: ${stored.error.why}`, stored.error.fix);
+  if (bridge?.found) return fine(grantWithExceptions(bridge.found));
   if (!stored?.found || !words) return undefined;
-  const over = timeOver(stored);
-  if (over) return fine(`${words.target} may use no key: ${over}`);
+  const over = timeOver(stored.found);
+  if (over !== undefined) return fine(`${words.target} may use no key: ${over}`);
   const granted = { target: words.target, options: stored.found, sockets: [] };
   return fine(`once its bridge is up, ${grantSentence(granted)}`);
 }
