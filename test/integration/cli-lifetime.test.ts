@@ -4,6 +4,7 @@ import { Person } from '@gpg-bridge/test-support/cli';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { run } from '@gpg-bridge/test-support/process';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
+import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
 interface Status {
@@ -110,6 +111,23 @@ describe('pause', () => {
     expect(log).toMatch(/"message":"resumed"/);
     const uses = await person.json<{ outcome: string }[]>('log', name, '--uses');
     expect(uses.map(({ outcome }) => outcome)).toEqual(['ok', 'ok', 'ok']);
+  });
+
+  it('is an error where a bridge looks for it in another directory', async () => {
+    const { person, name, sign } = await personWithTarget();
+    const [runtime, one, two] = await Promise.all([tempDir(), tempDir(), tempDir()]);
+    const place = { GPG_BRIDGE_STATE_DIR: undefined, XDG_RUNTIME_DIR: runtime };
+    const inOne = { env: { ...place, XDG_STATE_HOME: one } };
+    const inTwo = { env: { ...place, XDG_STATE_HOME: two } };
+    onTestFinished(() => person.run(['down', '--all'], inOne).then(() => {}));
+    expect(await person.run(['up', name], inOne)).toMatchObject({ status: 0 });
+    const paused = await person.run(['pause'], inTwo);
+    expect(paused).toMatchObject({ status: 1 });
+    expect(paused.stdout.toString()).toBe('');
+    expect(paused.stderr).toContain(`\`gpg-bridge down ${name}\``);
+    expect((await sign()).status).toBe(0);
+    expect(await person.run(['pause'], inOne)).toMatchObject({ status: 0 });
+    expect((await sign()).status).not.toBe(0);
   });
 
   it('for a time ends by itself', async () => {

@@ -105,9 +105,9 @@ export class Manager implements SocketBridgeManager {
     };
   }
 
-  /** Tells every daemon something that it need not answer; one that does not is none. */
-  async tellAll(news: 'pause'): Promise<void> {
-    await this.#running.tellAll(news);
+  /** Tells every daemon something; returns the statuses of those that answer. */
+  async tellAll(news: 'pause'): Promise<DaemonStatus[]> {
+    return this.#running.tellAll(news);
   }
 
   /** Whether there is a bridge to a target. */

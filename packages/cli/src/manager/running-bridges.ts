@@ -48,8 +48,8 @@ export class RunningBridges {
   }
 
   /** Tells every daemon something that it need not answer; one that does not is none. */
-  async tellAll(news: 'pause'): Promise<void> {
-    await this.askAll(news, LIST_TIMEOUT_MS);
+  async tellAll(news: 'pause'): Promise<DaemonStatus[]> {
+    return this.askAll(news, LIST_TIMEOUT_MS);
   }
 
   /** The answers of all daemons that give one; a control socket that another bridge's daemon holds does not count. */
