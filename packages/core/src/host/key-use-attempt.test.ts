@@ -12,8 +12,8 @@ function attemptWith(confirm?: TargetUse['confirm']) {
       events.push('asked');
       held = () => resolve(() => void events.push('released'));
     });
-  const target = { ...unrecordedUse(), holdTerminals, ...(confirm ? { confirm } : {}) };
-  return { attempt: new KeyUseAttempt(target, USE), events, held: () => held() };
+  const target: TargetUse = { ...unrecordedUse(), holdTerminals, ...(confirm ? { confirm } : {}) };
+  return { attempt: new KeyUseAttempt(target, USE), target, events, held: () => held() };
 }
 
 describe('terminals during a use of a key', () => {
@@ -43,6 +43,18 @@ describe('terminals during a use of a key', () => {
     await resumed;
     attempt.finish('ok', 1, 'ok');
     expect(events).toEqual(['asked', 'released', 'asked', 'resumed undefined', 'released']);
+  });
+
+  it('let no inquiry end that was narrowed while they were not held yet', async () => {
+    const { attempt, target, held } = attemptWith();
+    const begun = attempt.begin();
+    held();
+    await begun;
+    attempt.awaitsClient();
+    const resumed = attempt.resume();
+    target.narrowings = 1;
+    held();
+    expect(await resumed).toMatchObject({ code: 'NOT_GRANTED' });
   });
 
   it('are held while the agent goes on for a client that has left', async () => {

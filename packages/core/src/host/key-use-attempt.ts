@@ -107,7 +107,7 @@ export class KeyUseAttempt {
   /** The client has sent the data; resolves, or returns at once, with why the agent must not get its end. */
   resume(): BridgeError | undefined | Promise<BridgeError | undefined> {
     this.#turn?.awaitsClient(false);
-    const refused = this.#isNarrowed ? narrowedMeanwhile() : this.#refused();
+    const refused = this.#refusedToResume();
     if (refused) return refused;
     const held = this.target.holdTerminals?.();
     if (!(held instanceof Promise)) {
@@ -118,8 +118,12 @@ export class KeyUseAttempt {
       if (this.#isOver)
         release(); // the client left meanwhile
       else this.#releaseTerminals = release;
-      return this.#refused();
+      return this.#refusedToResume();
     });
+  }
+
+  #refusedToResume(): BridgeError | undefined {
+    return this.#isNarrowed ? narrowedMeanwhile() : this.#refused();
   }
 
   /** What was allowed when the use began was more than is allowed now: it would have to be asked about again. */
