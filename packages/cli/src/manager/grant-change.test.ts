@@ -64,6 +64,18 @@ describe('what is stored for a container', () => {
     });
   });
 
+  it('leaves no key where two choices have none in common, until one is named', async () => {
+    const { up } = await grants();
+    await up(container('1', 'box'), { gpgKeys: ['a'] });
+    await up(container('2', 'other'), { gpgKeys: ['b'] });
+    const renamed = container('1', 'other');
+    expect(await up(renamed)).toEqual({ gpg: false });
+    expect(await up(renamed, { gpgKeys: ['a'] })).toEqual({ gpgKeys: ['a'] });
+    expect(await up(renamed)).toEqual({ gpgKeys: ['a'] });
+    await up(renamed, { gpg: false });
+    await expect(up(renamed, { gpgKeys: ['a'] })).rejects.toThrow('--no-gpg was given before and holds');
+  });
+
   it('holds against a rule, which has what it says stored, too', async () => {
     const { up } = await grants();
     await up(container('1', 'box'), { gpgKeys: ['a'] });

@@ -42,9 +42,10 @@ export class GrantChange {
     this.#named = namedRestrictions(given);
     const users = grantUsers(target);
     this.#changer = { users, by: changerOf(given) };
-    const held = heldFor(this.#stands, users);
-    if (!this.isOfRule) checkOptions(mergedOptions(held, given), held);
-    const merged = under(given, heldFor(this.#after, users));
+    const held = heldFor(this.#after, users);
+    // What is named takes the place of choices that leave nothing together.
+    if (!this.isOfRule) checkOptions(mergedOptions(held, given), heldFor(this.#stands, users));
+    const merged = under(given, held);
     this.options = withoutMoot(merged, merged);
     const { until } = this.options;
     if (until !== undefined && Date.parse(until) <= now) throw timeOver(target, this.options);
