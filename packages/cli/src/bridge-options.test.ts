@@ -64,6 +64,10 @@ describe('options of a bridge that runs', () => {
 
   it('that exclude each other are refused', () => {
     expect(() => checkOptions({ gpg: false, ssh: false })).toThrow('nothing is left');
+    const nothing = { gpg: false, ssh: false };
+    expect(() => checkOptions(nothing, nothing)).toThrow(
+      'hold, so nothing is left to bridge. Add `--gpg` or',
+    );
     expect(() => checkOptions({ ssh: false, sshKeys: ['a'] })).toThrow('--ssh-key and --no-ssh');
     expect(() => checkOptions({ ssh: false, sshFromGpg: true })).toThrow('--ssh-from-gpg and --no-ssh');
     expect(() => checkOptions({ gpg: false, gpgKeys: ['a'] })).toThrow('--gpg-key and --no-gpg');

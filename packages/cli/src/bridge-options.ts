@@ -208,6 +208,13 @@ export function checkOptions(options: BridgeOptions, before: BridgeOptions = {})
   const found = EXCLUSIONS.find((pair) => pair.every((wish) => wish.isIn(options)));
   if (!found) return;
   const isNothing = found.includes(NO_GPG) && found.includes(NO_SSH);
+  if (isNothing && found.every((wish) => wish.isIn(before))) {
+    const both = `${found[0].word} and ${found[1].word}`;
+    throw conflict(
+      `${both} were given before and hold, so nothing is left to bridge`,
+      'Add `--gpg` or `--ssh`.',
+    );
+  }
   const [held, given] = found[0].isIn(before) ? found : [found[1], found[0]];
   if (!held.isIn(before) || given.isIn(before)) {
     const both = `${found[0].word} and ${found[1].word}`;

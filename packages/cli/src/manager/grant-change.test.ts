@@ -64,6 +64,17 @@ describe('what is stored for a container', () => {
     });
   });
 
+  it('is as before a rule whose options leave nothing', async () => {
+    const { up, change } = await grants();
+    await up(container('1', 'box'), { ssh: false });
+    const byRule = change(container('1', 'box'), { rule: 'box', gpg: false, confirm: true });
+    await byRule.begin();
+    await byRule.failed(
+      new BridgeError('USAGE', { what: 'no bridge', why: 'nothing is left', fix: 'None.' }),
+    );
+    expect(await up(container('1', 'box'))).toEqual({ ssh: false, confirm: true });
+  });
+
   it('leaves no key where two choices have none in common, until one is named', async () => {
     const { up } = await grants();
     await up(container('1', 'box'), { gpgKeys: ['a'] });

@@ -133,8 +133,9 @@ export class GrantChange {
   }
 }
 
+/** With what is stored, a rule's options may exclude each other, too. */
 function isNothingLeft(error: unknown): boolean {
-  return error instanceof BridgeError && error.code === 'NO_HOST_AGENT';
+  return error instanceof BridgeError && (error.code === 'NO_HOST_AGENT' || error.code === 'USAGE');
 }
 
 /** A rule's own options or a person's, for one user or for everyone. */
