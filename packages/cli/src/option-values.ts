@@ -24,6 +24,12 @@ export const YES_OR_NO: ValueRule = {
 };
 export const TEXT: ValueRule = { takes: 'a text', accepts: isText };
 export const TEXT_LIST: ValueRule = { takes: 'a list of texts', accepts: isTextList };
+/** On the command line `all` takes a choice back, and blanks around a key go. */
+const CHOSEN_KEYS: ValueRule = {
+  takes: 'a list of keys, or [] for all of them',
+  accepts: (value) =>
+    isTextList(value) && (value as string[]).every((key) => key !== 'all' && key.trim() === key),
+};
 const HOST_PATH: ValueRule = {
   takes: 'an absolute path',
   accepts: (value) => isText(value) && (isAbsolute(value) || value.startsWith('\\\\')),
@@ -49,9 +55,9 @@ const OPTION_VALUES: Readonly<Record<keyof BridgeOptions, ValueRule | undefined>
     takes: '"pairs", "all", "none", or a list of key IDs',
     accepts: (value) => KEY_CHOICES.includes(value) || (isTextList(value) && (value as unknown[]).length > 0),
   },
-  sshKeys: TEXT_LIST,
+  sshKeys: CHOSEN_KEYS,
   sshFromGpg: YES_OR_NO,
-  gpgKeys: TEXT_LIST,
+  gpgKeys: CHOSEN_KEYS,
   decrypt: YES_OR_NO,
   allowPassphrase: YES_OR_NO,
   confirm: YES_OR_NO,

@@ -93,6 +93,8 @@ describe('rules', () => {
     [{ options: { gpgKey: ['A'] } }, ['options.gpgKey', 'Did you mean "gpgKeys"?']],
     [{ options: { gpgKeys: 'A' } }, ['options.gpgKeys']],
     [{ options: { gpgKeys: [''] } }, ['options.gpgKeys']],
+    [{ options: { gpgKeys: ['all'] } }, ['options.gpgKeys', '[] for all of them']],
+    [{ options: { sshKeys: [' A'] } }, ['options.sshKeys']],
     [{ options: { keys: 5 } }, ['options.keys']],
     [{ options: { home: 'relative' } }, ['options.home']],
     [{ options: { idle: 'soon' } }, ['options.idle']],
