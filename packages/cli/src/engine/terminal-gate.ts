@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { constants, openSync } from 'node:fs';
 import { isatty } from 'node:tty';
-import { isInFront } from './stopped-processes.ts';
+import { isInFront } from './terminal-processes.ts';
 
 /** What reads this terminal for a target. */
 export interface TerminalReader {
