@@ -85,7 +85,7 @@ export class GrantChange {
 
   /** Whether a change failed because what was named leaves nothing, or names a key that is not there. */
   isWrong(error: unknown): boolean {
-    return this.#wrongKeys(error) !== undefined || isNothingLeft(error);
+    return this.#wrongKeys(error) !== undefined || this.#leavesNothing(error);
   }
 
   /** What stays taken away after a change failed for this reason, in a person's words. */
@@ -105,10 +105,16 @@ export class GrantChange {
     const agents = { ...(gpg === undefined ? {} : { gpg }), ...(ssh === undefined ? {} : { ssh }) };
     return {
       ...rest,
-      ...(isNothingLeft(error) ? {} : agents),
+      ...(this.#leavesNothing(error) ? {} : agents),
       ...(gpgKeys && wrong !== 'gpgKeys' ? { gpgKeys } : {}),
       ...(sshKeys && wrong !== 'sshKeys' ? { sshKeys } : {}),
     };
+  }
+
+  #leavesNothing(error: unknown): boolean {
+    if (!(error instanceof BridgeError)) return false;
+    // Unlike a person's, a rule's options are compared with what is stored only after they were.
+    return error.code === 'NO_HOST_AGENT' || (this.isOfRule && error.code === 'USAGE');
   }
 
   #wrongKeys(error: unknown): 'gpgKeys' | 'sshKeys' | undefined {
@@ -131,11 +137,6 @@ export class GrantChange {
     const before = this.#stands.length === 0 ? [NO_RESTRICTIONS] : this.#stands;
     return before.map((grant) => changedGrant(grant, this.#changer, this.#named));
   }
-}
-
-/** With what is stored, a rule's options may exclude each other, too. */
-function isNothingLeft(error: unknown): boolean {
-  return error instanceof BridgeError && (error.code === 'NO_HOST_AGENT' || error.code === 'USAGE');
 }
 
 /** A rule's own options or a person's, for one user or for everyone. */
