@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { Person } from '@gpg-bridge/test-support/cli';
+import { Person, PROGRAM } from '@gpg-bridge/test-support/cli';
+import { run } from '@gpg-bridge/test-support/process';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
@@ -73,4 +74,17 @@ describe.each(PLACES)('with a relative %s', (_name, placeOf) => {
     await ok('down', spec);
     expect(existsSync(astray)).toBe(false);
   });
+});
+
+it('a relative path says so in one line when the working directory is gone', async () => {
+  const person = await Person.create({ key: false });
+  const gone = await tempDir();
+  const script = 'rmdir "$PWD"; exec "$0" "$@"';
+  const env = { ...person.env, GPG_BRIDGE_STATE_DIR: 'state' };
+  const { status, stderr } = await run('sh', ['-c', script, process.execPath, PROGRAM, 'status'], {
+    env,
+    cwd: gone,
+  });
+  expect(status).toBe(2);
+  expect(stderr).toMatch(/^gpg-bridge: [^\n]*the working directory is gone[^\n]*\n$/);
 });

@@ -1,4 +1,5 @@
 import { delimiter, isAbsolute, resolve } from 'node:path';
+import { BridgeError } from '@gpg-bridge/core/errors';
 
 /** What the value of a variable is, which says how a relative path in it is resolved. */
 type Kind =
@@ -186,7 +187,16 @@ const RESOLVERS: Readonly<Record<Kind, (value: string, directory?: string) => st
 /** The working directory is asked for only where it matters: it may have been removed. */
 function absolute(path: string, directory?: string): string {
   if (isAbsolute(path)) return path;
-  return directory === undefined ? resolve(path) : resolve(directory, path);
+  try {
+    return directory === undefined ? resolve(path) : resolve(directory, path);
+  } catch (cause) {
+    throw new BridgeError('USAGE', {
+      what: `can't find ${path}, which is named in the environment`,
+      why: 'the path is relative, and the working directory is gone',
+      fix: 'Run it again in a directory that exists, or name an absolute path.',
+      cause,
+    });
+  }
 }
 
 /** What a service gets of a person's environment: the same engines, agents and files. */

@@ -10,7 +10,12 @@ import { VERSION } from './version.ts';
  * a bundle of its own (see scripts/build.mjs).
  */
 async function main(words: readonly string[]): Promise<void> {
-  resolveOwnEnvironment();
+  try {
+    resolveOwnEnvironment();
+  } catch (error) {
+    (await import('./program.ts')).fail(words, error);
+    return;
+  }
   await hideStartFlags();
   const [first, ...rest] = words;
   if (first === '--version' || first === '-V') {

@@ -83,14 +83,22 @@ const LINGER_MS = 3_000;
 export function start(words: readonly string[], isAsked = false): void {
   watchOutput();
   main(words, isAsked)
-    .catch((error: unknown) => {
-      const own = ownWords(words);
-      return report(error, own.includes('--verbose'), own.includes('--json'));
-    })
+    .catch((error: unknown) => reportTo(words, error))
     .then((status) => {
       process.exitCode = status;
       setTimeout(() => process.stdout.write('', () => process.exit()), LINGER_MS).unref();
     });
+}
+
+/** Reports why what a person asked for can't begin, and sets the exit status of this process. */
+export function fail(words: readonly string[], error: unknown): void {
+  watchOutput();
+  process.exitCode = reportTo(words, error);
+}
+
+function reportTo(words: readonly string[], error: unknown): number {
+  const own = ownWords(words);
+  return report(error, own.includes('--verbose'), own.includes('--json'));
 }
 
 function watchOutput(): void {
