@@ -260,6 +260,26 @@ describe('chosen keys', () => {
     many.fromClient(sign(HOME));
     expect(() => many.fromClient(Buffer.concat(Array.from({ length: 65 }, () => list)))).toThrow(refusal);
   });
+
+  it('what waits behind a decision is counted with what waits in front of it', async () => {
+    let decide!: (isAdmitted: boolean) => void;
+    const decision = new Promise<boolean>((resolve) => {
+      decide = resolve;
+    });
+    const sent: Buffer[] = [];
+    const { filter } = listed({
+      now: () => 0,
+      attemptSign: () => ({ begin: () => decision, finish: () => true }),
+      later: ({ toAgent }) => sent.push(...toAgent),
+    });
+    filter.fromClient(
+      Buffer.concat([...Array.from({ length: 1_020 }, () => list), sign(WORK), list, list, list]),
+    );
+    expect(() => filter.fromClient(list)).toThrow(expect.objectContaining({ code: 'SSH_PROTOCOL' }));
+    decide(true);
+    await new Promise(setImmediate);
+    expect(hexOf(sent)).toEqual(hexOf([sign(WORK), list, list, list]));
+  });
 });
 
 describe('a signature', () => {

@@ -187,7 +187,7 @@ export class SshAgentFilter {
   }
 
   #request(message: SshMessage, passed: Passed): void {
-    if (this.#pending.length >= MAX_PENDING) throw tooMuchAhead();
+    if (this.#unanswered >= MAX_PENDING) throw tooMuchAhead();
     if (this.#held) {
       this.#hold(message);
       return;
@@ -281,6 +281,11 @@ export class SshAgentFilter {
     for (const next of held) this.#request(next, passed);
     this.#answerRefused(passed);
     this.#options.later?.(passed);
+  }
+
+  /** With those that wait: what they wait for may come when nobody is there to be told that they are too many. */
+  get #unanswered(): number {
+    return this.#pending.length + (this.#undecided ? 1 : 0) + (this.#held?.length ?? 0);
   }
 
   #hold(message: SshMessage): void {
