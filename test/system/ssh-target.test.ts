@@ -194,6 +194,29 @@ requireSystem('sshd')('a target over ssh', () => {
     expect(log.stdout).not.toContain('another host key');
   });
 
+  it('is the same machine when another key of its became known, with --restart', async () => {
+    const dir = await tempDir();
+    const rsa = join(dir, 'host-key');
+    await runOk('ssh-keygen', ['-q', '-t', 'rsa', '-N', '', '-f', rsa]);
+    const server = await SshServer.start({ config: [`HostKey ${rsa}`] });
+    onTestFinished(() => server.stop());
+    const known = join(dir, 'known_hosts');
+    const learn = async (key: string) =>
+      writeFile(known, `${SSH_HOST} ${await readFile(`${key}.pub`, 'utf8')}`, { flag: 'a' });
+    await learn(rsa);
+    const relay = await TcpRelay.to(server.port);
+    const person = await Person.create();
+    await useSsh(person, `-F '${server.configPath}' -o Port=${relay.port} -o UserKnownHostsFile='${known}'`);
+    await person.ok('up', `ssh:${SSH_HOST}`, '--restart');
+    const log = person.start(['log', `ssh:${SSH_HOST}`, '-f']);
+    await log.printed(/bridged ssh:/);
+
+    await learn(join(server.dir, 'host-key')); // as a login of the person's own does
+    relay.leadTo(server.port);
+    await log.printed(/bridged ssh:.*(?:bridged ssh:|another host key)/s);
+    expect(log.stdout).not.toContain('another host key');
+  });
+
   it('says what ssh said when the machine can not be reached', async () => {
     const person = await Person.create();
     const nobodyListens = 1;

@@ -41,8 +41,7 @@ export async function sshTarget(
   const pins = place ? pinned(place) : [];
   const check = (await mayCheckHostKey(name, env, config)) ? HOST_KEY_CHECK : [];
   const options = ['-o', 'BatchMode=yes', '-o', 'ForwardAgent=no', ...pins];
-  const fixed = ['-T', ...options, ...check, '--', name];
-  const pin = new HostKeyPin();
+  const pin = new HostKeyPin(config?.get('hostkeyalgorithms')?.split(','));
   return {
     kind: 'ssh',
     id: name,
@@ -55,8 +54,8 @@ export async function sshTarget(
     shell: pasteable(['ssh', name]),
     async exec(argv) {
       // ssh sends one string, which the login shell of the other side parses.
-      const words = [...fixed, loginShellCommand(argv)];
-      const { variables, over } = pin.connecting();
+      const { variables, options: pinning, over } = pin.connecting();
+      const words = ['-T', ...options, ...check, ...pinning, '--', name, loginShellCommand(argv)];
       try {
         const exec = await spawnExec('ssh', words, { ...env, ...variables });
         void exec.exited.then(over);
