@@ -466,6 +466,47 @@ describe('the list of keys', () => {
     expect(filter.fromClient(sign(HOME)).toAgent).toEqual([sign(HOME)]);
   });
 
+  it('is asked for again when a signature has waited for its decision', async () => {
+    let [time, decide] = [5_000, (_isAdmitted: boolean): void => {}];
+    const sent: Buffer[] = [];
+    const outcomes: string[] = [];
+    const { filter, operations } = listed({
+      now: () => time,
+      attemptSign: () => ({
+        begin: () =>
+          new Promise((resolve) => {
+            decide = resolve;
+          }),
+        finish: (outcome) => Boolean(outcomes.push(outcome)),
+      }),
+      later: ({ toAgent }) => sent.push(...toAgent),
+    });
+    const decided = async (elapsed = 1_000) => {
+      time += elapsed;
+      decide(true);
+      await new Promise(setImmediate);
+      return hexOf(sent.splice(0));
+    };
+    filter.fromClient(Buffer.concat([Buffer.from(LIST, 'hex'), sign(WORK), Buffer.from(LIST, 'hex')]));
+    // The agent has stopped listing that key meanwhile.
+    filter.fromAgent(identities([HOME]));
+    expect(await decided(0)).toEqual([LIST]);
+    const rest = filter.fromAgent(identities([HOME]));
+    expect([hexOf(rest.toAgent), hexOf(rest.toClient)]).toEqual([[LIST], [FAILURE]]);
+    expect(operations.slice(1)).toMatchObject([
+      { command: 'sign', outcome: 'refused', note: 'the ssh-agent does not list this key' },
+    ]);
+    filter.fromAgent(identities([HOME]));
+    filter.fromClient(sign(HOME));
+    expect(await decided()).toEqual([LIST]);
+    expect(filter.fromAgent(identities([HOME]))).toEqual({ toAgent: [sign(HOME)], toClient: [] });
+    expect(filter.fromAgent(SIGNATURE).toClient).toEqual([SIGNATURE]);
+    filter.fromClient(sign(HOME));
+    expect(await decided()).toEqual([LIST]);
+    expect(filter.clientLeft()).toBe(false);
+    expect(outcomes).toEqual(['refused', 'ok', 'closed']);
+  });
+
   it('counts for no time after the clock was set back', () => {
     let time = 5_000;
     const { filter } = listed({ now: () => time });

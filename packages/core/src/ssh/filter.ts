@@ -69,7 +69,7 @@ interface Waiting {
   kind: 'passed' | 'refused' | 'internal' | 'told';
   /** What the client was told. */
   told?: number;
-  /** The signature that an `internal` list decides about. */
+  /** The signature that an `internal` list decides about; with an `attempt` everything else is decided. */
   message?: SshMessage;
   operation: PendingSshOperation;
   refusal?: string | undefined;
@@ -157,7 +157,7 @@ export class SshAgentFilter {
   clientLeft(): boolean {
     this.#dropUndecided();
     for (const { kind, operation, attempt } of this.#pending) {
-      if (kind !== 'internal') this.#report(operation, 'closed', attempt, kind === 'passed');
+      if (kind !== 'internal' || attempt) this.#report(operation, 'closed', attempt, kind === 'passed');
     }
     return !this.isOver;
   }
@@ -173,7 +173,7 @@ export class SshAgentFilter {
     const pending = this.#pending.splice(0);
     for (const { kind, operation, attempt } of pending) {
       if (hasLeft) attempt?.finishLate?.('other');
-      else if (kind !== 'internal') this.#report(operation, 'closed', attempt);
+      else if (kind !== 'internal' || attempt) this.#report(operation, 'closed', attempt);
     }
     this.#dropUndecided();
   }
@@ -220,8 +220,8 @@ export class SshAgentFilter {
     }
   }
 
-  #refuse(operation: PendingSshOperation, refusal: string): void {
-    this.#pending.push({ kind: 'refused', operation, refusal });
+  #refuse(operation: PendingSshOperation, refusal: string, attempt?: SignAttempt): void {
+    this.#pending.push({ kind: 'refused', operation, refusal, attempt });
   }
 
   /** Asks for a signature under the name that the agent lists its key by; false if it does not list it. */
@@ -274,13 +274,24 @@ export class SshAgentFilter {
     if (this.#ended) return;
     this.#undecided = undefined;
     const passed: Passed = { toAgent: [], toClient: [] };
-    this.#pending.push(isAdmitted ? waiting : { ...waiting, kind: 'refused' });
-    if (isAdmitted) passed.toAgent.push(message.bytes);
+    const isListed = this.#listed.isFreshAt(this.#now()) && this.#listed.find(readRequest(message).blob!);
+    if (isAdmitted && !isListed) {
+      // A decision can take minutes.
+      this.#pending.push({ ...waiting, kind: 'internal', message });
+      passed.toAgent.push(LIST_MESSAGE);
+    } else {
+      this.#pending.push(isAdmitted ? waiting : { ...waiting, kind: 'refused' });
+      if (isAdmitted) passed.toAgent.push(message.bytes);
+      this.#takeHeld(passed);
+    }
+    this.#answerRefused(passed);
+    this.#options.later?.(passed);
+  }
+
+  #takeHeld(passed: Passed): void {
     const held = this.#held ?? [];
     this.#held = undefined;
     for (const next of held) this.#request(next, passed);
-    this.#answerRefused(passed);
-    this.#options.later?.(passed);
   }
 
   /** With those that wait: what they wait for may come when nobody is there to be told that they are too many. */
@@ -322,21 +333,23 @@ export class SshAgentFilter {
   #goOnBehindBinds(passed: Passed): void {
     if (!this.#awaitsBind || this.#told.verdict === 'wait') return;
     this.#awaitsBind = false;
-    const held = this.#held ?? [];
-    this.#held = undefined;
-    for (const next of held) this.#request(next, passed);
+    this.#takeHeld(passed);
   }
 
   /** The agent has listed its keys for a signature that waits. */
-  #decide({ operation, message }: Waiting, list: SshMessage, passed: Passed): void {
+  #decide({ operation, message, attempt }: Waiting, list: SshMessage, passed: Passed): void {
     this.#listed.take(list);
     const held = this.#held ?? [];
     this.#held = undefined;
     const blob = message && readRequest(message).blob;
-    if (!blob || !this.#signWithListed(message, blob, operation, passed)) {
+    if (attempt && blob && this.#listed.find(blob)) {
+      this.#pending.push({ kind: 'passed', operation, attempt });
+      passed.toAgent.push(message.bytes);
+    } else if (attempt || !blob || !this.#signWithListed(message, blob, operation, passed)) {
       const isListed = blob !== undefined && this.#listed.has(blob);
-      this.#refuse(operation, isListed ? KEY_NOT_GRANTED : 'the ssh-agent does not list this key');
+      this.#refuse(operation, isListed ? KEY_NOT_GRANTED : 'the ssh-agent does not list this key', attempt);
     }
+    // Behind the signature, which may wait by now.
     for (const next of held) this.#request(next, passed);
   }
 
