@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
-import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
+import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { run, runOk } from '@gpg-bridge/test-support/process';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
@@ -68,6 +70,7 @@ async function personWithKeys() {
   return { person, target, up, socket, listed, log, ada, bob, eve };
 }
 
+const blobIn = (file: string) => Buffer.from(readFileSync(`${file}.pub`, 'utf8').split(' ')[1]!, 'base64');
 const base64 = ({ blob }: SshKey) => blob.toString('base64');
 const login = ({ blob }: SshKey) => signRequest(blob, userAuthData(blob));
 
@@ -169,6 +172,41 @@ it('offers no key under --no-gpg that could make an OpenPGP signature, and says 
   expect(await up('--no-gpg')).toContain("can't log in here: it also makes OpenPGP signatures");
   expect((await listed()).toSorted()).toEqual([ada, bob].map(base64).toSorted());
   expect(await askAll(socket, [login(rsa), login(ada)])).toEqual([FAILURE, SIGNATURE]);
+});
+
+it('offers no key of another ssh-agent under --gpg-key that gpg-agent has for OpenPGP signatures, too', async () => {
+  const pinentry = await ScriptedPinentry.create('passphrase');
+  onTestFinished(() => pinentry.remove());
+  const person = await Person.create({ agentConf: `${pinentry.agentConf}enable-ssh-support\n` });
+  const { home, env } = person;
+  const agent = await startSshAgent();
+  const both = await agent.addKey('both', 'rsa');
+  await home.launchAgent();
+  const ofGpg = { ...env, SSH_AUTH_SOCK: await home.socket('agent-ssh-socket') };
+  await runOk('ssh-add', ['-q', both], { env: ofGpg });
+  const control = join(home.dir, 'sshcontrol');
+  const keygrip = /^[0-9A-F]{40}/m.exec(await readFile(control, 'utf8'))![0];
+  await rm(control);
+  const parameters = [
+    'Key-Type: RSA',
+    `Key-Grip: ${keygrip}`,
+    'Key-Usage: sign',
+    'Name-Real: Both',
+    '%commit',
+    '',
+  ];
+  await home.gpgOk(['--batch', '--full-generate-key'], { input: parameters.join('\n') });
+  person.env.SSH_AUTH_SOCK = agent.socketPath;
+  const target = await person.localHome();
+  const up = (...options: string[]) => person.ok('up', `local:${target.dir}`, ...options);
+  const login = signRequest(blobIn(both), userAuthData(blobIn(both)));
+  const ask = () => askAll(join(target.dir, 'agent.sock'), [login]);
+  expect(await up('--gpg-key', person.fingerprint)).toContain(
+    "the SSH key both can't log in here: it also makes OpenPGP signatures, and --gpg-key does not name it",
+  );
+  expect(await ask()).toEqual([FAILURE]);
+  expect(await up('--gpg-key', 'Both')).not.toContain("can't log in");
+  expect(await ask()).toEqual([SIGNATURE]);
 });
 
 /** The same, and an RSA key of each kind that gpg-agent lists: the second one is on no certificate. */

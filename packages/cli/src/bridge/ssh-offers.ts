@@ -115,7 +115,7 @@ export class SshOffers {
   }
 
   async #judgeAt(place: string | undefined): Promise<void> {
-    if (this.#limits.some(({ withoutGpg }) => withoutGpg)) await this.#usages?.upToDate();
+    await this.#usages?.upToDate();
     for (let judgements = 0; this.#judgement?.place !== place; judgements++) {
       if (judgements === MOST_JUDGEMENTS) throw changing();
       const limits = this.#limits;
@@ -127,7 +127,7 @@ export class SshOffers {
   async #judge(place: string | undefined, limits: readonly SshLimits[]): Promise<Judgement> {
     const gpgAgent = await this.#agent.gpgAgent();
     const withoutGpg = limits.some((each) => each.withoutGpg);
-    if (withoutGpg) await this.#usages?.upToDate();
+    if (withoutGpg || !gpgAgent) await this.#usages?.upToDate();
     const granted: KeyChoice[] = [];
     for (const { keygrips } of limits) {
       if (!gpgAgent || !keygrips) continue;
@@ -137,7 +137,7 @@ export class SshOffers {
     if (place === undefined || place !== (await this.#agent.place())) throw changing();
     const isGranted = allOf(...granted);
     const why = (identity: Identity) =>
-      withoutGpg ? this.#whyNotWithoutGpg(identity, gpgAgent?.isOwn) : undefined;
+      withoutGpg ? this.#whyNotWithoutGpg(identity, gpgAgent?.isOwn) : this.#whyNotAmong(identity, limits);
     return {
       place,
       isOffered: (identity) => isGranted(identity) && why(identity) === undefined,
@@ -172,6 +172,14 @@ export class SshOffers {
     if (isOwn === undefined || (isOwn && this.#usages?.onlyLogsIn(print))) return undefined;
     const problem = this.#usages?.problem;
     return `the host doesn't know whether it also makes OpenPGP signatures, which --no-gpg excludes${problem === undefined ? '' : ` (${problem})`}`;
+  }
+
+  /** The same of a key that is in gpg-agent as well, and not among those that were chosen there. */
+  #whyNotAmong({ blob }: Identity, limits: readonly SshLimits[]): string | undefined {
+    const print = fingerprint(blob);
+    const isOther = ({ keygrips }: SshLimits) => keygrips && this.#usages?.alsoSigns(print, keygrips);
+    if (signsWithoutDigest(blob) || !limits.some(isOther)) return undefined;
+    return 'it also makes OpenPGP signatures, and --gpg-key does not name it';
   }
 }
 

@@ -64,10 +64,13 @@ export class KeyUsages {
     return this.refresh().then((usages) => usages.get(keygrip) ?? UNKNOWN_USAGE);
   }
 
-  /** Whether the key that an ssh-agent offers under this fingerprint also signs, as far as the last lookup tells. */
-  alsoSigns(sshFingerprint: string): boolean {
-    for (const { ssh, known, words } of this.#found?.usages.values() ?? []) {
-      if (ssh === sshFingerprint && known && words.has('sign')) return true;
+  /**
+   * Whether the key that an ssh-agent offers under this fingerprint also signs, as far as the last lookup tells, and is
+   * none of those with these keygrips.
+   */
+  alsoSigns(sshFingerprint: string, except?: ReadonlySet<string>): boolean {
+    for (const [keygrip, { ssh, known, words }] of this.#found?.usages ?? []) {
+      if (ssh === sshFingerprint && known && words.has('sign') && !except?.has(keygrip)) return true;
     }
     return false;
   }
