@@ -52,6 +52,14 @@ describe('gpg-bridge exec', () => {
     expect(await person.json('status')).toMatchObject([{ target: name, state: 'ready' }]);
   });
 
+  it('leaves the agent of this machine out where no SSH key is offered', async () => {
+    const person = await Person.create({ key: false });
+    person.env.SSH_AUTH_SOCK = (await startSshAgent()).socketPath;
+    const name = `local:${(await person.localHome()).dir}`;
+    const shown = await person.run(['exec', name, '--no-ssh', '--', 'sh', '-c', 'echo "[$SSH_AUTH_SOCK]"']);
+    expect(shown.stdout.toString()).toBe('[]\n');
+  });
+
   it('passes input, output, errors and the exit status on', async () => {
     const person = await Person.create({ key: false });
     const name = `local:${(await person.localHome()).dir}`;

@@ -13,6 +13,8 @@ import { usage } from './parse.ts';
 import { signalStatus } from './signals.ts';
 import type { CommandName, ParsedCommand } from './specs.ts';
 
+/** On this machine the host's own agent would be there, also where the bridge offers no SSH key. */
+const WITHOUT_AGENT = 'unset SSH_AUTH_SOCK;';
 /** Sets the variables before `--`, and becomes the command behind it. */
 const WITH_VARIABLES = 'while [ "$1" != -- ];do export "$1";shift;done;shift;exec "$@"';
 
@@ -38,7 +40,8 @@ export async function runThere(
   }
   const target = await resolveTarget(spec, options);
   const variables = Object.entries(info.variables).map(([name, value]) => `${name}=${value}`);
-  const words = ['sh', '-c', WITH_VARIABLES, 'sh', ...variables, '--', ...argv(target)];
+  const script = `${target.kind === 'local' ? WITHOUT_AGENT : ''}${WITH_VARIABLES}`;
+  const words = ['sh', '-c', script, 'sh', ...variables, '--', ...argv(target)];
   // Windows has no pinentry that asks in a terminal.
   const hasTerminal = process.platform !== 'win32' && ownTerminal() !== undefined;
   const gate = hasTerminal ? new TerminalGate() : undefined;
