@@ -278,6 +278,8 @@ describe('--for', () => {
     expect(exec.stderr).toMatch(/--for/);
     expect((await refusal('up', name, '--no-decrypt')).code).toBe('TIME_OVER');
     await up('--for', '1h');
+    // What that one named is stored although it failed.
+    expect((await status()).grant).toMatchObject({ decrypt: false });
     await person.ok('down', name);
     await up('--for', 'none');
     expect((await status()).endsAt).toBeNull();

@@ -148,6 +148,16 @@ describe('--gpg-key', () => {
     },
   );
 
+  it('goes on to choose among the SSH keys of gpg-agent under --no-gpg', async () => {
+    const { up, socket, listed, ada, bob } = await personWithKeys();
+    await up('--ssh-from-gpg', '--gpg-key', ada.fingerprint);
+    expect(await up('--no-gpg')).toContain(`use no GPG key and the SSH key ${sha256(ada.blob)}`);
+    expect(await listed()).toEqual([base64(ada)]);
+    expect(await askAll(socket, [login(bob), login(ada)])).toEqual([FAILURE, SIGNATURE]);
+    await up('--gpg-key', 'all');
+    expect(await listed()).toHaveLength(2);
+  });
+
   it('leaves the keys of another ssh-agent as they are, and so does --no-gpg those of gpg-agent', async () => {
     const { person, up, listed, ada, bob } = await personWithKeys();
     const agent = await startSshAgent();

@@ -71,6 +71,23 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
       await expect.poll(() => person.json<RuleBridge[]>('status'), { timeout: 30_000 }).toHaveLength(1);
     });
 
+    it('narrows the bridges that are up when their rule is narrowed, and keeps its other options', async () => {
+      const person = await personAt();
+      const name = ownPrefix();
+      await person.ok('auto', 'add', name, '--trust', '--no-ssh');
+      const auto = await startAuto(person, kind);
+      const container = await startContainer(engine, { name });
+      await auto.printed(saysUp(kind, name), 'stderr');
+      expect(await person.ok('auto', 'add', name, '--no-decrypt')).toContain('one bridge');
+      const [bridge] = await person.json<{ grant: { decrypt: boolean } }[]>('status');
+      expect(bridge!.grant.decrypt).toBe(false);
+      await person.ok('down', `${prefix}${container.name}`);
+      expect(await person.ok('up', `${prefix}${container.name}`)).toMatch(
+        /may sign with every GPG key \(not/,
+      );
+      expect(await person.json('auto', 'list')).toMatchObject([{ trust: true, options: { ssh: false } }]);
+    });
+
     it('bridges them again when they are restarted, and when they are made again under their name', async () => {
       const person = await personAt();
       const name = ownPrefix();

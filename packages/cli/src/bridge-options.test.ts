@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   type BridgeOptions,
+  checkKeyChoice,
   checkOptions,
   mergedOptions,
   optionChanges,
@@ -62,6 +63,16 @@ describe('options of a bridge that runs', () => {
     expect(() => withDeadline({ for: 'soon' })).toThrow("--for takes no 'soon'");
   });
 
+  it('choose no GPG keys where GPG is not bridged, and keep a choice that was made before', () => {
+    const keys = { gpgKeys: ['a'] };
+    expect(() => checkKeyChoice({ ...keys, gpg: false })).toThrow('--gpg-key and --no-gpg');
+    expect(() => checkKeyChoice(keys, { gpg: false })).toThrow('--no-gpg was given before and holds');
+    expect(() => checkKeyChoice(keys, { gpg: false })).toThrow('Leave --gpg-key out.');
+    checkKeyChoice({ ...keys, gpg: true }, { gpg: false });
+    checkKeyChoice({ gpg: false }, keys);
+    expect(mergedOptions({ ...keys, decrypt: false }, { gpg: false })).toEqual({ ...keys, gpg: false });
+  });
+
   it('that exclude each other are refused', () => {
     expect(() => checkOptions({ gpg: false, ssh: false })).toThrow('nothing is left');
     const nothing = { gpg: false, ssh: false };
@@ -70,7 +81,6 @@ describe('options of a bridge that runs', () => {
     );
     expect(() => checkOptions({ ssh: false, sshKeys: ['a'] })).toThrow('--ssh-key and --no-ssh');
     expect(() => checkOptions({ ssh: false, sshFromGpg: true })).toThrow('--ssh-from-gpg and --no-ssh');
-    expect(() => checkOptions({ gpg: false, gpgKeys: ['a'] })).toThrow('--gpg-key and --no-gpg');
     expect(() => checkOptions({ gpg: false, decrypt: false })).toThrow('--no-decrypt and --no-gpg');
     expect(() => checkOptions({ gpg: false, allowPassphrase: true })).toThrow(
       '--allow-passphrase and --no-gpg',
@@ -82,7 +92,6 @@ describe('options of a bridge that runs', () => {
     [{ gpg: false, ssh: false }, { gpg: false }, '--no-gpg', 'Leave --no-ssh out.'],
     [{ gpg: false, ssh: false }, { ssh: false }, '--no-ssh', 'Leave --no-gpg out.'],
     [{ ssh: false, sshKeys: ['a'] }, { ssh: false }, '--no-ssh', 'Leave --ssh-key out.'],
-    [{ gpg: false, gpgKeys: ['a'] }, { gpg: false }, '--no-gpg', 'Leave --gpg-key out.'],
     [{ gpg: false, decrypt: false }, { gpg: false }, '--no-gpg', 'Leave --no-decrypt out.'],
     [
       { ssh: false, sshFromGpg: true },

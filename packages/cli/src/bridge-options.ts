@@ -88,12 +88,14 @@ export function mergedOptions(before: BridgeOptions, given: BridgeOptions): Brid
   return { ...withoutMoot(held, given), ...(Object.fromEntries(said) as BridgeOptions) };
 }
 
-/** What was said before, without the choices for an agent that is left out now. */
+/**
+ * What was said before, without the choices for an agent that is left out now. A choice of GPG keys stays: an ssh-agent
+ * that is gpg-agent has the same keys.
+ */
 export function withoutMoot(before: BridgeOptions, { gpg, ssh }: BridgeOptions): BridgeOptions {
-  const { gpgKeys, decrypt, sshKeys, ...rest } = before;
+  const { decrypt, sshKeys, ...rest } = before;
   return {
     ...rest,
-    ...(gpg === false || gpgKeys === undefined ? {} : { gpgKeys }),
     ...(gpg === false || decrypt === undefined ? {} : { decrypt }),
     ...(ssh === false || sshKeys === undefined ? {} : { sshKeys }),
   };
@@ -103,7 +105,7 @@ export function withoutMoot(before: BridgeOptions, { gpg, ssh }: BridgeOptions):
 export function optionChanges(before: BridgeOptions, after: BridgeOptions): OptionChange[] {
   const [from, to] = [comparable(before), comparable(after)];
   const moot = new Set([
-    ...(after.gpg === false ? ['gpgKeys', 'decrypt'] : []),
+    ...(after.gpg === false ? ['decrypt'] : []),
     ...(after.ssh === false ? ['sshKeys'] : []),
   ]);
   const names = [...new Set([...from.keys(), ...to.keys()])].filter((name) => !moot.has(name));
@@ -196,7 +198,6 @@ const SSH_FROM_GPG: Wish = {
 /** What can't be had together. */
 const EXCLUSIONS: readonly (readonly [Wish, Wish])[] = [
   [NO_GPG, NO_SSH],
-  [GPG_KEY, NO_GPG],
   [NO_DECRYPT, NO_GPG],
   [ALLOW_PASSPHRASE, NO_GPG],
   [SSH_KEY, NO_SSH],
@@ -225,6 +226,21 @@ export function checkOptions(options: BridgeOptions, before: BridgeOptions = {})
   throw conflict(
     `${held.word} was given before and holds, and ${why}`,
     held.undo ? `Add \`${held.undo}\` to take that back.` : `Leave ${given.word} out.`,
+  );
+}
+
+/**
+ * Throws for GPG keys that are chosen where GPG is not bridged. A choice that was made before stays, and chooses among
+ * the SSH keys of gpg-agent.
+ */
+export function checkKeyChoice(given: BridgeOptions, held: BridgeOptions = {}): void {
+  if (!GPG_KEY.isIn(given)) return;
+  const both = `${GPG_KEY.word} and ${NO_GPG.word}`;
+  if (NO_GPG.isIn(given)) throw conflict(`${both} exclude each other`, 'Leave one of them out.');
+  if (!NO_GPG.isIn(held) || given.gpg) return;
+  throw conflict(
+    `${NO_GPG.word} was given before and holds, and ${GPG_KEY.word} excludes it`,
+    `Leave ${GPG_KEY.word} out.`,
   );
 }
 

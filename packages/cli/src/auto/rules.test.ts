@@ -26,10 +26,14 @@ const waits: WaitingContainer = {
 describe('rules', () => {
   it('are kept in order in a private file, and changed by the same words', async () => {
     expect(readRules()).toEqual([]);
-    expect(await addRule(nameSelector('dev-*'), { options: { user: 'dev' }, trust: false })).toBe(true);
-    expect(await addRule(composeSelector('shop'), { options: {}, trust: true })).toBe(true);
+    expect(await addRule(nameSelector('dev-*'), { options: { user: 'dev' } })).toMatchObject({ isNew: true });
+    expect(await addRule(composeSelector('shop'), { options: {}, trust: true })).toMatchObject({
+      isNew: true,
+    });
     await approve([waits]);
-    expect(await addRule(nameSelector('dev-*'), { options: { ssh: false }, trust: false })).toBe(false);
+    const changed = await addRule(nameSelector('dev-*'), { options: { ssh: false } });
+    expect(changed).toMatchObject({ isNew: false, rule: { options: { user: 'dev', ssh: false } } });
+    await addRule(composeSelector('shop'), { options: {} });
     expect(readRules()).toMatchObject([
       {
         selector: { kind: 'name', pattern: 'dev-*' },

@@ -1,4 +1,4 @@
-import { checkOptions, mergedOptions } from '../bridge-options.ts';
+import { type BridgeOptions, checkKeyChoice, checkOptions, mergedOptions } from '../bridge-options.ts';
 import { parseRules, type Rule, WrongRule } from './rule-format.ts';
 import { type Selector, selectorName } from './selector.ts';
 import { readState, unreadable, whileLocked, writeState } from './state-file.ts';
@@ -35,24 +35,26 @@ function checked(value: unknown): Rule[] {
   }
 }
 
-/** Adds a rule, or changes the one with these words; what was approved for that stays. True if it is new. */
+/** Adds a rule, or changes the one with these words; what was approved for that stays. Returns the whole rule. */
 export function addRule(
   selector: Selector,
-  { options, trust }: Pick<Rule, 'options' | 'trust'>,
-): Promise<boolean> {
+  { options, trust }: { options: BridgeOptions; trust?: boolean | undefined },
+): Promise<{ rule: Rule; isNew: boolean }> {
   return whileLocked(() => {
     const rules = readRules();
     const before = rules.findIndex((rule) => ruleName(rule) === selectorName(selector));
-    const { approved, added } = rules[before] ?? {
+    const known = rules[before] ?? {
       approved: { images: [], directories: [] },
       added: new Date().toISOString(),
+      trust: false,
     };
     // Like `up`: what was said before holds until it is changed by name.
     const merged = mergedOptions(rules[before]?.options ?? {}, options);
+    checkKeyChoice(options, rules[before]?.options);
     checkOptions(merged);
-    const rule: Rule = { selector, options: merged, trust, added, approved };
+    const rule: Rule = { ...known, selector, options: merged, ...(trust === undefined ? {} : { trust }) };
     writeRules(before < 0 ? [...rules, rule] : rules.with(before, rule));
-    return before < 0;
+    return { rule, isNew: before < 0 };
   });
 }
 

@@ -2,7 +2,7 @@ import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { ListedKey } from '@gpg-bridge/core/gnupg/key-listing';
 import type { GnupgOptions } from '@gpg-bridge/core/gnupg/programs';
 import { HostGpgAgent } from '@gpg-bridge/core/host/gpg-agent';
-import { listGpgKeys, resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
+import { listGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
 import { HostSshAgent } from '@gpg-bridge/core/host/ssh-agent';
 import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import type { LogCallback } from '@gpg-bridge/core/log';
@@ -10,6 +10,7 @@ import type { SocketType } from '@gpg-bridge/core/socket-type';
 import { chosenKeys, type Identity } from '@gpg-bridge/core/ssh/identities';
 import { fingerprint as sshFingerprint } from '@gpg-bridge/core/ssh/key-blob';
 import { type BridgeOptions, givenGpgSocket, isGpgImplied, isSshImplied } from '../bridge-options.ts';
+import { chosenGpgKeys } from './chosen-gpg-keys.ts';
 import type { KeyOwner } from './journal.ts';
 import { hasComment, type SshLook, SshOffers, type SshUsages } from './ssh-offers.ts';
 
@@ -123,10 +124,7 @@ export async function findHostAgents(
       agents.ssh = agent;
     }),
   ]);
-  const gpgKeysChosen =
-    agents.gpg && options.gpgKeys?.length
-      ? resolveGpgKeys(options.gpgKeys, gnupg)
-      : Promise.resolve(undefined);
+  const gpgKeysChosen = chosenGpgKeys(options, gnupg);
   const [look, gpgKeys, gpgFound] = await Promise.all([
     agents.ssh && lookAt(agents.ssh),
     gpgKeysChosen,
@@ -139,7 +137,7 @@ export async function findHostAgents(
   }
   leftOut.push(...(look?.leftOut ?? []));
   const offers = {
-    gpg: gpgKeys?.count ?? gpgFound?.length ?? null,
+    gpg: agents.gpg ? (gpgKeys?.count ?? gpgFound?.length ?? null) : null,
     ...sshOffersOf(look),
     ...(gpgFound ? { canSign: gpgFound.some(({ canSign }) => canSign) } : {}),
   };

@@ -1,7 +1,7 @@
-import { resolveGpgKeys } from '@gpg-bridge/core/host/gpg-keys';
 import { resolveSshKeys } from '@gpg-bridge/core/host/ssh-keys';
 import { chosenKeys } from '@gpg-bridge/core/ssh/identities';
 import type { Narrowing } from '../grants/restrictions.ts';
+import { chosenGpgKeys } from './chosen-gpg-keys.ts';
 import type { HostAgents } from './host-agents.ts';
 import type { SshLimits } from './ssh-offers.ts';
 
@@ -20,15 +20,16 @@ export interface NarrowedTo extends Pick<NarrowedKeys, 'gpg'> {
 
 /** Looks up the keys that are named; throws for one that is not there. Without an ssh-agent no SSH key is used anyway. */
 export async function narrowedKeys(
-  { gpg: hasGpg, gpgKeys, sshKeys }: Narrowing,
+  narrowing: Narrowing,
   { ssh: agent, gnupg }: HostAgents,
 ): Promise<NarrowedTo> {
-  const gpg = gpgKeys && (await resolveGpgKeys(gpgKeys, gnupg)).keygrips;
+  const { sshKeys } = narrowing;
+  const gpg = (await chosenGpgKeys(narrowing, gnupg))?.keygrips;
   const names = sshKeys && agent && (await resolveSshKeys(agent, sshKeys));
   const ssh: SshLimits = {
     ...(names ? { isNamed: chosenKeys(names) } : {}),
     ...(gpg ? { keygrips: gpg } : {}),
-    ...(hasGpg === false ? { withoutGpg: true } : {}),
+    ...(narrowing.gpg === false ? { withoutGpg: true } : {}),
   };
   return { ...(gpg ? { gpg } : {}), ...(agent && Object.keys(ssh).length > 0 ? { ssh } : {}) };
 }

@@ -11,9 +11,11 @@ import {
   selectorWords,
   WrongSelector,
 } from '../auto/selector.ts';
-import { checkOptions, withDeadline } from '../bridge-options.ts';
+import { checkKeyChoice, checkOptions, withDeadline } from '../bridge-options.ts';
 import { LogFile } from '../daemon/log-file.ts';
+import { Manager } from '../manager/manager.ts';
 import { pasteable } from '../targets/shell-quote.ts';
+import { bridgeCount } from '../terminal/format.ts';
 import { approveWaiting, listRules, unknownRule } from './auto-rules.ts';
 import { install, uninstall } from './auto-service.ts';
 import { bridgeOptions, textFlag } from './flags.ts';
@@ -43,14 +45,19 @@ async function add(command: ParsedCommand): Promise<number> {
   const { flags } = command;
   const selector = selectorOf(command);
   const options = bridgeOptions('auto', flags);
+  checkKeyChoice(options);
   checkOptions(options);
   withDeadline(options); // throws for what is no time
   const { GNUPGHOME } = process.env;
   // A service has none of a person's variables; which keys are meant is settled here.
   const settled = GNUPGHOME ? { gnupgHome: resolve(GNUPGHOME), ...options } : options;
-  const trust = flags.trust === true;
-  const isNew = await addRule(selector, { options: settled, trust });
+  const { rule: kept, isNew } = await addRule(selector, {
+    options: settled,
+    ...(flags.trust === true ? { trust: true } : {}),
+  });
+  const { trust } = kept;
   const rule = selectorName(selector);
+  const held = isNew ? 0 : await new Manager().keepToRule(rule, kept.options);
   if (flags.json) {
     process.stdout.write(
       `${jsonLine({ rule, result: isNew ? 'new' : 'changed', trust, options: settled })}\n`,
@@ -58,6 +65,7 @@ async function add(command: ParsedCommand): Promise<number> {
     return 0;
   }
   const lines = [`The rule ${printableValue(rule)} ${isNew ? 'is kept' : 'was changed'}.`];
+  if (held > 0) lines.push(`What it takes away holds at once for ${bridgeCount(held)} that it brought up.`);
   if (!trust) lines.push('New images and project directories wait for: gpg-bridge auto approve');
   if ((await runningPid()) === undefined) {
     lines.push('Nothing watches the engines yet: gpg-bridge auto install, or gpg-bridge auto run');

@@ -2,6 +2,7 @@ import { printableValue } from '@gpg-bridge/core/text/escape';
 import { Manager } from '../manager/manager.ts';
 import type { StopResult } from '../manager/stop-daemon.ts';
 import { operandWords } from '../targets/operand-words.ts';
+import { bridgeCount } from '../terminal/format.ts';
 import { likeName, type NamedBridge, namedBridge, otherUsers } from './bridge-operand.ts';
 import { usage } from './parse.ts';
 import type { ParsedCommand } from './specs.ts';
@@ -37,11 +38,11 @@ export async function run(command: ParsedCommand): Promise<number> {
   if (!command.flags.all) throw usage('down', 'it needs a target, or --all');
   const { ended, cleared, busy: changing, failures } = await manager.stopEach({ force });
   const kept = ended > 0 && manager.hasRestrictions() ? ` ${ALL_KEPT}` : '';
-  if (ended > 0) process.stdout.write(`Ended ${bridges(ended)}.${kept}\n`);
+  if (ended > 0) process.stdout.write(`Ended ${bridgeCount(ended)}.${kept}\n`);
   if (cleared > 0) {
-    process.stdout.write(`Cleared up after ${bridges(cleared)} whose daemon had been killed.\n`);
+    process.stdout.write(`Cleared up after ${bridgeCount(cleared)} whose daemon had been killed.\n`);
   }
-  if (changing > 0) process.stdout.write(`${busy(bridges(changing))}\n`);
+  if (changing > 0) process.stdout.write(`${busy(bridgeCount(changing))}\n`);
   if (ended + cleared + changing + failures.length === 0) process.stdout.write('No bridge was up.\n');
   const [first, ...others] = failures;
   for (const { message } of others) process.stderr.write(`gpg-bridge: ${message}\n`);
@@ -54,14 +55,14 @@ function restrictionsLeft(
   { left, dropped }: { left: 'user' | 'everyone' | undefined; dropped: boolean | undefined },
   { spec, selector }: NamedBridge,
 ): string[] {
-  const { user: _user, ...everyone } = selector;
+  const { user, ...everyone } = selector;
   const words = operandWords(spec, left === 'user' ? selector : everyone);
   const whose =
-    selector.user !== undefined && left === 'everyone'
-      ? 'The restrictions of all its users'
-      : 'Its restrictions';
+    user !== undefined && left === 'everyone' ? 'The restrictions of all its users' : 'Its restrictions';
   return [
-    ...(dropped ? ['Its restrictions are dropped.'] : []),
+    ...(dropped
+      ? [`Its restrictions are dropped${user === undefined ? ', those of single users too' : ''}.`]
+      : []),
     ...(dropped === false && !left ? ['It had no restrictions.'] : []),
     ...(left ? [`${whose} are kept; \`gpg-bridge down --forget ${words}\` drops them.`] : []),
   ];
@@ -69,8 +70,4 @@ function restrictionsLeft(
 
 function busy(what: string): string {
   return `Another \`gpg-bridge up\` is starting or changing ${what}: it was told to give up, and has not yet.`;
-}
-
-function bridges(count: number): string {
-  return count === 1 ? 'one bridge' : `${count} bridges`;
 }

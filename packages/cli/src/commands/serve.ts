@@ -83,6 +83,7 @@ export async function run({ flags }: ParsedCommand): Promise<number> {
 
 /** The options under what is stored for the target, of which what was named now becomes a part. */
 async function committed(change: GrantChange): Promise<BridgeOptions> {
+  change.checkTime();
   await change.commit();
   return change.options;
 }

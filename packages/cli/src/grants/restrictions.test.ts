@@ -111,7 +111,8 @@ describe('what is held for a user of a target', () => {
 
   it('says nothing about the keys of an agent that is left out, until that is back', () => {
     const grant = after([everyone, { gpgKeys: ['a'], decrypt: false }], [everyone, { gpg: false }]);
-    expect(heldFor(grant, ['0'])).toEqual({ gpg: false });
+    // An ssh-agent that is gpg-agent has the same keys.
+    expect(heldFor(grant, ['0'])).toEqual({ gpg: false, gpgKeys: ['a'] });
     expect(heldFor(changedGrant(grant, everyone, { gpg: true }), ['0'])).toEqual({
       gpgKeys: ['a'],
       decrypt: false,
@@ -176,8 +177,8 @@ it.each<[Restrictions, Restrictions, Restrictions]>([
     { gpgKeys: ['a'], confirm: true, decrypt: false },
   ],
   [{ gpgKeys: ['a', 'b'] }, { gpgKeys: ['b', 'c'] }, { gpgKeys: ['b'] }],
-  [{ gpgKeys: ['a'], decrypt: false }, { gpgKeys: ['b'] }, { gpg: false }],
-  [{ gpg: false }, { gpgKeys: ['b'], ssh: false }, { gpg: false, ssh: false }],
+  [{ gpgKeys: ['a'], decrypt: false }, { gpgKeys: ['b'] }, { gpg: false, gpgKeys: ['0'.repeat(40)] }],
+  [{ gpg: false }, { gpgKeys: ['b'], ssh: false }, { gpg: false, gpgKeys: ['b'], ssh: false }],
   [{ sshKeys: ['a'] }, { sshKeys: ['b'] }, { ssh: false }],
   [
     { for: '2h', until: '2026-01-31T13:00:00.000Z' },

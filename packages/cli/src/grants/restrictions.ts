@@ -139,6 +139,9 @@ function heldByWord({ rule, ruleUsers, everyone, users }: Grant, user: string): 
   return withoutMoot(held, held);
 }
 
+/** A keygrip that no key has: what is chosen over SSH, too, where choices have none in common. */
+const NO_KEY = '0'.repeat(40);
+
 /** What two sets of restrictions take away together. Two choices of keys that have none in common leave no key. */
 export function stricter(one: Restrictions, other: Restrictions): Restrictions {
   const [a, b] = [restricting(one), restricting(other)];
@@ -150,7 +153,7 @@ export function stricter(one: Restrictions, other: Restrictions): Restrictions {
   const sshKeys = commonKeys(a.sshKeys, b.sshKeys);
   const joined: Restrictions = {
     ...both,
-    ...(gpgKeys === undefined ? {} : gpgKeys.length === 0 ? { gpg: false } : { gpgKeys }),
+    ...(gpgKeys === undefined ? {} : gpgKeys.length === 0 ? { gpg: false, gpgKeys: [NO_KEY] } : { gpgKeys }),
     ...(sshKeys === undefined ? {} : sshKeys.length === 0 ? { ssh: false } : { sshKeys }),
     ...only(
       earlier(a, b, ({ until }) => (until === undefined ? undefined : Date.parse(until))),

@@ -14,7 +14,7 @@ import {
   withoutExtensions,
 } from '../grants/restrictions.ts';
 import { resolveTarget } from '../targets/resolve.ts';
-import { bridgeKey, type Target } from '../targets/target.ts';
+import { bridgeKey, leadsElsewhere, type Target } from '../targets/target.ts';
 import { infoOf, workingInfo } from './bridge-info.ts';
 import { type BridgeLock, lockBridge } from './change-lock.ts';
 import { GrantChange } from './grant-change.ts';
@@ -74,15 +74,13 @@ export class BridgeStarter {
     const target = await resolveTarget(spec, given);
     const stored = new StoredGrants(this.#running.directory);
     const first = new GrantChange(stored, target, given);
+    await storedBefore(first, () => first.checkTime());
     let change = first;
     const serves = async (status: DaemonStatus) =>
       keep ? status.state !== 'ending' : isUsable(status, change.options);
     const files = this.#running.files(bridgeKey(target));
-    let running = await this.#running.findFollowing(target).catch(async (error: unknown) => {
-      // A daemon that does not answer looks at what is stored all the same.
-      await first.begin();
-      throw new Narrowed(first, undefined, {}).stays(error);
-    });
+    // A daemon that does not answer looks at what is stored all the same.
+    let running = await storedBefore(first, () => this.#running.findFollowing(target));
     const isChange = running !== undefined;
     const reuse = async (status: DaemonStatus) => {
       // A daemon holds to what is stored: more time is stored before it gets that.
@@ -103,6 +101,7 @@ export class BridgeStarter {
       lock = await lockBridge(files.lock);
       // Somebody else may have started it, or changed what holds, while we waited.
       change = new GrantChange(stored, target, given);
+      change.checkTime();
       running = await this.#running.findFollowing(target);
       if (running && !narrowed.changes(running) && (await serves(running))) {
         const started = await reuse(running);
@@ -128,6 +127,15 @@ export class BridgeStarter {
     } finally {
       lock?.release();
     }
+  }
+
+  /** Has a bridge that a rule brought up keep to what the rule takes away by now. */
+  async keepToRule(running: DaemonStatus, given: BridgeOptions): Promise<void> {
+    const target = await resolveTarget(running.target, { ...running.options, ...given });
+    if (bridgeKey(target) !== running.key)
+      throw leadsElsewhere(target.name, 'its name leads elsewhere by now');
+    const stored = new StoredGrants(this.#running.directory);
+    await this.#narrow(target, running, new GrantChange(stored, target, given));
   }
 
   /**
@@ -357,6 +365,16 @@ class Narrowed {
     return why.includes(stays)
       ? error
       : new BridgeError(code, { what, why: `${why}; ${stays}`, fix, cause: error });
+  }
+}
+
+/** Does something first; if that fails, what takes something away is stored all the same. */
+async function storedBefore<T>(change: GrantChange, act: () => T | Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    await change.begin();
+    throw new Narrowed(change, undefined, {}).stays(error);
   }
 }
 

@@ -80,7 +80,7 @@ describe('what is stored for a container', () => {
     await up(container('1', 'box'), { gpgKeys: ['a'] });
     await up(container('2', 'other'), { gpgKeys: ['b'] });
     const renamed = container('1', 'other');
-    expect(await up(renamed)).toEqual({ gpg: false });
+    expect(await up(renamed)).toEqual({ gpg: false, gpgKeys: ['0'.repeat(40)] });
     expect(await up(renamed, { gpgKeys: ['a'] })).toEqual({ gpgKeys: ['a'] });
     expect(await up(renamed)).toEqual({ gpgKeys: ['a'] });
     await up(renamed, { gpg: false });
@@ -105,7 +105,11 @@ describe('what is stored for a container', () => {
     expect(await up(box, { for: '1h', until: later })).toEqual({ for: '1h', until: later });
     expect(await up(box)).toEqual({ for: '1h', until: later });
     const then = Date.parse(later);
-    const at = (given: BridgeOptions) => new GrantChange(stored, box, given, then).options;
+    const at = (given: BridgeOptions) => {
+      const one = new GrantChange(stored, box, given);
+      one.checkTime(then);
+      return one.options;
+    };
     const evenLater = new Date(then + 1).toISOString();
     expect(() => at({})).toThrow(over);
     expect(() => at({ confirm: true })).toThrow(over);
@@ -192,7 +196,7 @@ describe('what is stored for a container', () => {
     expect(() => change(box, { gpgKeys: ['a'] })).toThrow('--no-gpg was given before and holds');
     expect(() => change(box, { gpgKeys: ['a'] })).toThrow('Leave --gpg-key out.');
     expect(await up(box, { gpg: true, gpgKeys: ['a'] })).toEqual({ gpg: true, gpgKeys: ['a'] });
-    expect(await up(box, { gpg: false })).toEqual({ gpg: false });
+    expect(await up(box, { gpg: false })).toEqual({ gpg: false, gpgKeys: ['a'] });
     expect(await up(box, { gpg: true })).toEqual({ gpg: true, gpgKeys: ['a'] });
   });
 

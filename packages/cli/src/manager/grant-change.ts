@@ -1,5 +1,11 @@
 import { BridgeError } from '@gpg-bridge/core/errors';
-import { type BridgeOptions, checkOptions, mergedOptions, withoutMoot } from '../bridge-options.ts';
+import {
+  type BridgeOptions,
+  checkKeyChoice,
+  checkOptions,
+  mergedOptions,
+  withoutMoot,
+} from '../bridge-options.ts';
 import { isUnknownKey } from '../daemon/narrower.ts';
 import { grantUsers, type StoredGrants } from '../daemon/stored-grants.ts';
 import {
@@ -33,8 +39,8 @@ export class GrantChange {
   readonly #changer: GrantChanger;
   readonly #named: Restrictions;
 
-  /** Throws for a file that can't be read, a time that is over, and options that exclude what holds. */
-  constructor(stored: StoredGrants, target: Target, given: BridgeOptions, now = Date.now()) {
+  /** Throws for a file that can't be read, and options that exclude what holds. */
+  constructor(stored: StoredGrants, target: Target, given: BridgeOptions) {
     this.#stored = stored;
     this.#target = target;
     this.#before = stored.readEach(target);
@@ -44,13 +50,20 @@ export class GrantChange {
     this.#changer = { users, by: changerOf(given) };
     const held = heldFor(this.#after, users);
     // What is named takes the place of choices that leave nothing together.
-    if (!this.isOfRule) checkOptions(mergedOptions(held, given), heldFor(this.#stands, users));
+    if (!this.isOfRule) {
+      checkKeyChoice(given, held);
+      checkOptions(mergedOptions(held, given), heldFor(this.#stands, users));
+    }
     const merged = under(given, held);
     this.options = withoutMoot(merged, merged);
-    const { until } = this.options;
-    if (until !== undefined && Date.parse(until) <= now) throw timeOver(target, this.options);
     const named = new Set(restrictionWords(given));
     this.inherited = restrictionWords(this.options).filter((word) => !named.has(word));
+  }
+
+  /** Throws if the time that the target was given is over; until more is named no bridge is brought up. */
+  checkTime(now = Date.now()): void {
+    const { until } = this.options;
+    if (until !== undefined && Date.parse(until) <= now) throw timeOver(this.#target, this.options);
   }
 
   /** Whether it may concern other users of the target. */

@@ -1,6 +1,13 @@
 import { BridgeError, toBridgeError } from '@gpg-bridge/core/errors';
 import type { ImportResult } from '@gpg-bridge/core/remote/keyring';
-import { type BridgeSelector, checkOptions, withDeadline, withHostAgents } from '../bridge-options.ts';
+import {
+  type BridgeOptions,
+  type BridgeSelector,
+  checkKeyChoice,
+  checkOptions,
+  withDeadline,
+  withHostAgents,
+} from '../bridge-options.ts';
 import { askDaemon, type DaemonStatus } from '../daemon/control.ts';
 import { hasName } from '../daemon/match-target.ts';
 import { type BridgeFiles, stateDirectory } from '../daemon/state-dir.ts';
@@ -45,6 +52,7 @@ export class Manager implements SocketBridgeManager {
   /** Makes sure that a bridge with these options runs; returns when it works. */
   async ensureBridge(spec: string | undefined, options: EnsureOptions = {}): Promise<BridgeInfo> {
     const { now: _now, keep, ignoresDeadAgent, isAsked, ...said } = options;
+    checkKeyChoice(said);
     checkOptions(said);
     const { SSH_AUTH_SOCK: agent, ...env } = process.env;
     const isLeftOut = !agent || (ignoresDeadAgent && !(await isListening(agent)));
@@ -103,6 +111,15 @@ export class Manager implements SocketBridgeManager {
         stop.status === 'rejected' ? [toBridgeError(stop.reason, "can't end a bridge")] : [],
       ),
     };
+  }
+
+  /** Has the bridges that a rule brought up keep to what it takes away by now; returns how many there are. */
+  async keepToRule(rule: string, options: BridgeOptions): Promise<number> {
+    const running = (await this.list()).filter((status) => status.options.rule === rule);
+    const { BridgeStarter } = await import('./bridge-starter.ts');
+    const starter = new BridgeStarter(this.#running, this.#options);
+    for (const status of running) await starter.keepToRule(status, withDeadline({ ...options, rule }));
+    return running.length;
   }
 
   /** Tells every daemon something; returns the statuses of those that answer. */

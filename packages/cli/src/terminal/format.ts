@@ -40,3 +40,8 @@ export function shortKey(key: string): string {
 export function shortImage(id: string): string {
   return id.slice(0, 12);
 }
+
+/** How many bridges, in words. */
+export function bridgeCount(count: number): string {
+  return count === 1 ? 'one bridge' : `${count} bridges`;
+}
