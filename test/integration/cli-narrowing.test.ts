@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
+import { CIPHERTEXT } from '@gpg-bridge/test-support/ciphertext';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { TestClient } from '@gpg-bridge/test-support/client-pair';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
@@ -112,7 +113,7 @@ describe('a narrower grant', () => {
     const failed = await person.run(['up', name, '--confirm', '--keys', 'eve@example.org']);
     expect(failed.stderr).toMatch(/what was narrowed stays so: --confirm/);
     for (const client of open) {
-      client.write('D (7:enc-val(4:ecdh(1:s1:x)(1:e1:x)))\nEND\n');
+      client.write(`D ${CIPHERTEXT}\nEND\n`);
       expect(await client.readsAll()).toContain(FORBIDDEN);
     }
     expect(await uses()).toEqual(['other refused', 'other refused']);

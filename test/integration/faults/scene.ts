@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { agentsOf } from '@gpg-bridge/test-support/agent-processes';
 import { bundledScript } from '@gpg-bridge/test-support/bundled-script';
+import { CIPHERTEXT } from '@gpg-bridge/test-support/ciphertext';
 import { processesWith } from '@gpg-bridge/test-support/cli';
 import { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { stopProcess } from '@gpg-bridge/test-support/process';
@@ -199,7 +200,7 @@ export class Scene {
       greeting: ['', `${VERSION}BYE\n`],
       idle: ['', `${VERSION}BYE\n`],
       command: [sign, 'BYE\n'],
-      inquiry: [`SETKEY ${encryption}\nPKDECRYPT\n`, 'D (7:enc-val(4:ecdh(1:s1:x)(1:e1:x)))\nEND\nBYE\n'],
+      inquiry: [`SETKEY ${encryption}\nPKDECRYPT\n`, `D ${CIPHERTEXT}\nEND\nBYE\n`],
       response: [sign, 'BYE\n'],
       closing: ['BYE\n', ''],
     };

@@ -3,6 +3,11 @@ const CLOSE = 0x29;
 const COLON = 0x3a;
 /** Digits of an atom's length; no ciphertext needs more. */
 const MAX_DIGITS = 5;
+/**
+ * Bytes of a point. Those that GnuPG sends have 32 and more; half of X448's 56 is the least that libgcrypt without the
+ * fix of CVE-2026-41989 decodes within its memory.
+ */
+const MIN_POINT_BYTES = 28;
 
 const ALGORITHMS: ReadonlySet<string> = new Set(['rsa', 'elg', 'ecdh', 'ecc', 'pqc']);
 /**
@@ -10,6 +15,8 @@ const ALGORITHMS: ReadonlySet<string> = new Set(['rsa', 'elg', 'ecdh', 'ecc', 'p
  * them: flags change how the agent uses its key.
  */
 const PARTS: ReadonlySet<string> = new Set(['a', 'b', 'c', 'e', 'h', 'k', 's', 'fixed-info', 'kdf-params']);
+/** The part that is a point. */
+const POINT = 'e';
 /** What gpgsm adds for a CMS message that is encrypted to an elliptic curve; agents don't read it. */
 const CMS_PARTS: ReadonlySet<string> = new Set(['encr-algo', 'wrap-algo', 'ukm']);
 
@@ -59,7 +66,11 @@ class SexpReader {
 
   /** A list `(NAME VALUE)` of one of these names. */
   part(names: ReadonlySet<string>): boolean {
-    return this.opens() && names.has(this.atom() ?? '') && this.atom() !== undefined && this.closes();
+    if (!this.opens()) return false;
+    const name = this.atom() ?? '';
+    const value = this.atom();
+    if (value === undefined || (name === POINT && value.length < MIN_POINT_BYTES)) return false;
+    return names.has(name) && this.closes();
   }
 
   #take(byte: number): boolean {
