@@ -60,12 +60,26 @@ describe('the usage of a key', () => {
       [decrypts, signs],
       [signs, decrypts],
     ] as const) {
-      expect(usageOfBoth(one, two)).toEqual({ words: new Set(['decrypt', 'sign']), known: true });
+      expect(usageOfBoth(one, two)).toEqual({
+        words: new Set(['decrypt', 'sign']),
+        each: new Set(),
+        known: true,
+      });
       expect(passes('PKDECRYPT', usageOfBoth(one, two), ['decrypt'])).toBe(false);
       expect(passes('PKDECRYPT', usageOfBoth(one, UNKNOWN_USAGE), [...ALL_WORDS])).toBe(false);
       expect(passes('PKDECRYPT', usageOfBoth(UNKNOWN_USAGE, one), [...ALL_WORDS])).toBe(false);
     }
     expect(passes('PKDECRYPT', usageOfBoth(decrypts, decrypts), ['decrypt'])).toBe(true);
+  });
+
+  it('that is used with another one serves a command only if both do', () => {
+    const [decrypts, signs] = [key('e'), key('s')];
+    for (const both of [usageOfBoth(decrypts, signs), usageOfBoth(signs, decrypts)]) {
+      expect(passes('PKDECRYPT', both, [...ALL_WORDS])).toBe(false);
+      expect(passes('PKSIGN', both, ['sign', 'login'])).toBe(false);
+    }
+    expect(passes('PKDECRYPT', usageOfBoth(decrypts, key('se')), [...ALL_WORDS])).toBe(true);
+    expect(passes('PKSIGN', usageOfBoth(signs, key('se')), ['sign'])).toBe(true);
   });
 
   it('that is unknown needs every word, and never decrypts', () => {

@@ -8,6 +8,8 @@ export const ALL_WORDS: ReadonlySet<GrantWord> = new Set(['sign', 'decrypt', 'lo
 export interface KeyUsage {
   /** The words that it can serve; every one of them for a key of unknown usage. */
   words: ReadonlySet<GrantWord>;
+  /** Of two keys that are used together, those that each can serve. */
+  each?: ReadonlySet<GrantWord> | undefined;
   /** Whether the host knows its usage. */
   known: boolean;
   /** The fingerprint under which an ssh-agent would offer it, where that is known. */
@@ -19,7 +21,9 @@ export const UNKNOWN_USAGE: KeyUsage = { words: ALL_WORDS, known: false };
 
 /** What two keys that are used at the same time can be used for; no ssh-agent offers them as one. */
 export function usageOfBoth(one: KeyUsage, two: KeyUsage): KeyUsage {
-  return { words: new Set([...one.words, ...two.words]), known: one.known && two.known };
+  const words = new Set([...one.words, ...two.words]);
+  const each = new Set([...words].filter((word) => one.words.has(word) && two.words.has(word)));
+  return { words, each, known: one.known && two.known };
 }
 
 /** Which words a grant has for one key. */
@@ -89,11 +93,11 @@ export function decideByUsage(
   const rule = COMMANDS[command];
   if (!rule) return {};
   const usage = looked ?? UNKNOWN_USAGE;
-  const { words, known } = usage;
+  const { words, each = words, known } = usage;
   const { word, notWith } = rule;
   const granted = grantedWords(grant, usage);
   if (!granted.has(word)) return { refused: `this target may not ${DEEDS[word]}` };
-  const isItsUse = known && words.has(word);
+  const isItsUse = known && each.has(word);
   if (isItsUse && !notWith.some((other) => words.has(other))) return {};
   // libgcrypt crashes when some keys decrypt that can't, and the agent with it.
   if (word === 'decrypt' && looked && !isItsUse) {
