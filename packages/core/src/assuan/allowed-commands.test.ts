@@ -104,6 +104,8 @@ describe('the commands that may reach gpg-agent', () => {
     'GETINFO std_env_names',
     'HAVEKEY',
     'HAVEKEY /etc/passwd',
+    'KEYINFO --ssh-list',
+    `KEYINFO ${GRIP} --ssh-list`,
     `SIGKEY ${GRIP}00`,
     `SIGKEY ${GRIP} x`,
     `SIGKEY --another ${GRIP}`,

@@ -21,7 +21,8 @@ const HASHES = DIGESTS.map(
  * What gpg, gpgsm and gpgme of GnuPG 2.2 to 2.5 send to the restricted socket: each command with the arguments that it
  * may have. An argument that names a descriptor, a file, a terminal or a variable is not listed. `--kem=CMS` is left
  * out because agents before 2.5.17 overflow a buffer on it, `SETHASH --inquire` because it has any bytes signed. Only
- * gpgsm sends that, for the request of a certificate with an EdDSA key.
+ * gpgsm sends that, for the request of a certificate with an EdDSA key. `KEYINFO --ssh-list`, which none of
+ * them sends, makes agents of 2.4 write a file, sshcontrol.
  */
 const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   RESET: [NO_ARGUMENTS],
@@ -32,7 +33,7 @@ const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   OPTION: ['agent-awareness=[0-9.]+'],
   GETINFO: ['version', 'restricted', 'pid', 's2k_count', 'cmd_has_option [A-Za-z_]+ [a-z-]+'],
   HAVEKEY: [anyOf('--list(?:=[0-9]+)?', '--info', GRIP)],
-  KEYINFO: [anyOf('--list', '--ssh-list', '--data', '--ttl', '--ssh-fpr(?:=[a-z0-9]+)?', GRIP)],
+  KEYINFO: [anyOf('--list', '--data', '--ttl', '--ssh-fpr(?:=[a-z0-9]+)?', GRIP)],
   READKEY: [anyOf('--no-data', '--format=ssh', '--', GRIP)],
   SIGKEY: [GRIP],
   // 2.5 decrypts with two keys at once.
