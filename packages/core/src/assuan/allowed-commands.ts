@@ -19,10 +19,10 @@ const HASHES = DIGESTS.map(
 
 /**
  * What gpg, gpgsm and gpgme of GnuPG 2.2 to 2.5 send to the restricted socket: each command with the arguments that it
- * may have. An argument that names a descriptor, a file, a terminal or a variable is not listed. `--kem=CMS` is left
- * out because agents before 2.5.17 overflow a buffer on it, `SETHASH --inquire` because it has any bytes signed. Only
- * gpgsm sends that, for the request of a certificate with an EdDSA key. `KEYINFO --ssh-list`, which none of
- * them sends, makes agents of 2.4 write a file, sshcontrol.
+ * may have. An argument that names a descriptor, a file, a terminal or a variable is not listed. Nor are
+ * - `PKDECRYPT --kem=CMS`: agents before 2.5.17 overflow a buffer on it;
+ * - `SETHASH --inquire`, which only gpgsm sends, for a certificate request of an EdDSA key: it has any bytes signed;
+ * - `KEYINFO --ssh-list`, which no client sends: agents of 2.4 write a file for it.
  */
 const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
   RESET: [NO_ARGUMENTS],
