@@ -85,7 +85,8 @@ describe.each(['docker', 'podman'] as const)('auto run with %s', (kind) => {
       expect(await person.ok('up', `${prefix}${container.name}`)).toMatch(
         /may sign with every GPG key \(not/,
       );
-      expect(await person.json('auto', 'list')).toMatchObject([{ trust: true, options: { ssh: false } }]);
+      const { rules } = await person.json<{ rules: object[] }>('auto', 'list');
+      expect(rules).toMatchObject([{ trust: true, options: { ssh: false } }]);
     });
 
     it('bridges them again when they are restarted, and when they are made again under their name', async () => {

@@ -95,7 +95,7 @@ describe.each(['docker', 'podman'] as const)('%s', (kind) => {
       const { person, container, name } = await restricted();
       await container.remove();
       await person.settled();
-      expect(await person.ok('down', name, '--forget')).toContain('Its restrictions are dropped.');
+      expect(await person.ok('down', name, '--forget')).toContain('Its restrictions are dropped');
       const again = await engine.startContainer({ name: container.name });
       onTestFinished(() => again.remove());
       await person.ok('up', name);
