@@ -1,7 +1,8 @@
 import { once } from 'node:events';
-import { rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { CIPHERTEXT } from '@gpg-bridge/test-support/ciphertext';
 import { Person } from '@gpg-bridge/test-support/cli';
 import { TestClient } from '@gpg-bridge/test-support/client-pair';
@@ -9,6 +10,7 @@ import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { run } from '@gpg-bridge/test-support/process';
 import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
+import { agentMessage, openSshClient, signRequest, sshsigData } from '@gpg-bridge/test-support/ssh-requests';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
@@ -239,11 +241,45 @@ describe('a narrower grant', () => {
     await person.ok('up', name);
     expect(await sshSign(two)).not.toBe(0);
   });
+
+  it('and a pause hold for a signature that was allowed before the ssh-agent has listed its keys again', async () => {
+    const { person, pinentry, name, target } = await personWithTwoKeys();
+    const agent = await startSshAgent();
+    const file = await agent.addKey('one');
+    const blob = Buffer.from((await readFile(`${file}.pub`, 'utf8')).split(' ')[1]!, 'base64');
+    const inFront = await PausedAgent.start(agent.socketPath);
+    person.env.SSH_AUTH_SOCK = inFront.path;
+    await person.ok('up', name, '--confirm');
+    const isRefusedBehind = async (change: () => Promise<unknown>) => {
+      const client = await openSshClient(`${target.dir}/agent.sock`);
+      onTestFinished(client.close);
+      expect(await client.ask(agentMessage(11))).toBe(12);
+      await pinentry.confirms('waits');
+      const answered = client.ask(signRequest(blob, sshsigData()));
+      await pinentry.asked();
+      await delay(1_100); // by then its list is too old
+      const lists = inFront.requests(11);
+      inFront.keepAnswers();
+      await pinentry.goOn();
+      await expect.poll(() => inFront.requests(11), PATIENT).toBeGreaterThan(lists);
+      await change();
+      inFront.giveAnswers();
+      expect(await answered).toBe(5);
+    };
+    await isRefusedBehind(async () => {
+      person.start(['up', name, '--no-decrypt']); // which waits for the ssh-agent
+      await expect.poll(() => person.ok('log', name), PATIENT).toMatch(/narrowed: .*--no-decrypt/);
+    });
+    await isRefusedBehind(() => person.ok('pause'));
+    expect(inFront.requests(13)).toBe(0);
+  });
 });
 
 /** What stands before an ssh-agent that asks a person, and answers nobody else meanwhile. */
 class PausedAgent {
   #isSilent = false;
+  readonly #types: number[] = [];
+  #kept: (() => void)[] | undefined;
 
   private constructor(readonly path: string) {}
 
@@ -254,7 +290,13 @@ class PausedAgent {
       if (paused.#isSilent) return void client.resume();
       const there = net.connect(agent);
       there.on('error', () => client.destroy());
-      client.pipe(there).pipe(client);
+      client.on('data', (bytes) => paused.#types.push(bytes[4]!)).pipe(there);
+      there.on('data', (bytes) => {
+        const give = () => void client.write(bytes);
+        if (paused.#kept) paused.#kept.push(give);
+        else give();
+      });
+      there.on('end', () => client.end());
     });
     server.listen(paused.path);
     await once(server, 'listening');
@@ -268,5 +310,20 @@ class PausedAgent {
 
   answerAgain(): void {
     this.#isSilent = false;
+  }
+
+  /** How many requests of a type have come. */
+  requests(type: number): number {
+    return this.#types.filter((each) => each === type).length;
+  }
+
+  keepAnswers(): void {
+    this.#kept = [];
+  }
+
+  giveAnswers(): void {
+    const kept = this.#kept ?? [];
+    this.#kept = undefined;
+    for (const give of kept) give();
   }
 }

@@ -159,6 +159,7 @@ function signAttempt(
       const refusal = attempt.begin();
       return refusal instanceof Promise ? refusal.then(passes) : passes(refusal);
     },
+    isAllowedStill: () => passes(attempt.refusalByNow()),
     finish(outcome, durationMs, goesOn) {
       return passes(attempt.finish(outcome, durationMs, goesOn ? 'left' : paceOf(outcome, durationMs)));
     },

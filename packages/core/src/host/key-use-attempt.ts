@@ -107,7 +107,7 @@ export class KeyUseAttempt {
   /** The client has sent the data; resolves, or returns at once, with why the agent must not get its end. */
   resume(): BridgeError | undefined | Promise<BridgeError | undefined> {
     this.#turn?.awaitsClient(false);
-    const refused = this.#refusedToResume();
+    const refused = this.refusalByNow();
     if (refused) return refused;
     const held = this.target.holdTerminals?.();
     if (!(held instanceof Promise)) {
@@ -118,11 +118,12 @@ export class KeyUseAttempt {
       if (this.#isOver)
         release(); // the client left meanwhile
       else this.#releaseTerminals = release;
-      return this.#refusedToResume();
+      return this.refusalByNow();
     });
   }
 
-  #refusedToResume(): BridgeError | undefined {
+  /** Why one that has begun must not go on, if something has changed since. */
+  refusalByNow(): BridgeError | undefined {
     return this.#isNarrowed ? narrowedMeanwhile() : this.#refused();
   }
 

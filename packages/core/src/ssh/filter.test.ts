@@ -507,6 +507,25 @@ describe('the list of keys', () => {
     expect(outcomes).toEqual(['refused', 'ok', 'closed']);
   });
 
+  it('leads to no signature that is not allowed any more when it comes', async () => {
+    const finished: string[] = [];
+    let time = 5_000;
+    const { filter, operations } = listed({
+      now: () => time,
+      attemptSign: () => ({
+        begin: async () => true,
+        isAllowedStill: () => false,
+        finish: (outcome) => Boolean(finished.push(outcome)),
+      }),
+    });
+    filter.fromClient(sign(WORK));
+    time += 1_000;
+    await new Promise(setImmediate);
+    const rest = filter.fromAgent(identities(KEYS));
+    expect(rest).toEqual({ toAgent: [], toClient: [FAILURE_MESSAGE] });
+    expect([finished, operations]).toMatchObject([['refused'], [{ command: 'sign', outcome: 'refused' }]]);
+  });
+
   it('counts for no time after the clock was set back', () => {
     let time = 5_000;
     const { filter } = listed({ now: () => time });

@@ -32,6 +32,8 @@ export type PendingSshOperation = Omit<SshOperation, 'outcome' | 'note' | 'durat
 export interface SignAttempt {
   /** Whether the agent may be asked for it; a promise keeps it and what follows it back. */
   begin(): boolean | Promise<boolean>;
+  /** Whether it may still be asked after a list request that followed `begin`; it may if this is not given. */
+  isAllowedStill?(): boolean;
   /**
    * It has been answered, or never will be; false if the answer must not leave. `goesOn`: the client has left, and the
    * agent is still at it.
@@ -343,8 +345,10 @@ export class SshAgentFilter {
     this.#held = undefined;
     const blob = message && readRequest(message).blob;
     if (attempt && blob && this.#listed.find(blob)) {
-      this.#pending.push({ kind: 'passed', operation, attempt });
-      passed.toAgent.push(message.bytes);
+      // An agent that asks a person about something else can take minutes for its list.
+      const isAllowed = attempt.isAllowedStill?.() ?? true;
+      this.#pending.push({ kind: isAllowed ? 'passed' : 'refused', operation, attempt });
+      if (isAllowed) passed.toAgent.push(message.bytes);
     } else if (attempt || !blob || !this.#signWithListed(message, blob, operation, passed)) {
       const isListed = blob !== undefined && this.#listed.has(blob);
       this.#refuse(operation, isListed ? KEY_NOT_GRANTED : 'the ssh-agent does not list this key', attempt);
