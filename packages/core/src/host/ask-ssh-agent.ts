@@ -47,6 +47,7 @@ export function askSshAgent(
     socket.on('close', closed).on('error', failed);
     takeViews(socket, onBytes);
     if (signal?.aborted) givenUp();
+    else if (socket.destroyed) closed();
     else socket.write(message);
   });
 }

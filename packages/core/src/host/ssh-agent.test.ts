@@ -218,3 +218,25 @@ test('an agent that comes in its place while one connects is told from it, and n
   swaps = Number.POSITIVE_INFINITY;
   expect(await connection()).toBeUndefined();
 });
+
+test('an agent that ends while it is asked ends no more than that', async () => {
+  const path = join(await tempDir(), 'agent');
+  const child = spawn('ssh-agent', ['-D', '-a', path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(child, 'exit');
+  onTestFinished(() => void child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  child.kill('SIGSTOP'); // as one that asks a person, it takes nobody in
+  const sockets: net.Socket[] = [];
+  const socketFactory = (to: net.NetConnectOpts) => {
+    const socket = net.connect(to);
+    sockets.push(socket);
+    return socket;
+  };
+  const asked = new HostSshAgent({ env: { SSH_AUTH_SOCK: path }, socketFactory }).offeredKeys();
+  asked.catch(() => {});
+  await expect.poll(() => sockets.length).toBe(2);
+  child.kill('SIGKILL');
+  await ended;
+  await expect(asked).rejects.toMatchObject({ code: 'SSH_AGENT_MISSING' });
+  expect(sockets.filter(({ destroyed }) => !destroyed)).toEqual([]);
+});

@@ -80,8 +80,14 @@ export class HostSshAgent {
     return { timeoutMs, env, platform, socketFactory, fileSystem };
   }
 
-  /** Connects to the agent. */
+  /** Connects to the agent. That the connection fails shows as its end, also to those who do not listen yet. */
   async connect(): Promise<AgentConnection> {
+    const connection = await this.#reach();
+    connection.socket.on('error', () => {});
+    return connection;
+  }
+
+  async #reach(): Promise<AgentConnection> {
     const path = await this.socketPath();
     const { fromGpg } = this.#options;
     const options = this.#connectOptions;
@@ -152,14 +158,14 @@ export class HostSshAgent {
 
   /** The agent's keys that are offered over a bridge, how many others are bound to destinations, and which agent it is. */
   async offeredKeys(): Promise<{ offered: Identity[]; bound: number; place: string | undefined }> {
-    const direct = (await this.connect()).socket;
-    const { socket: overHop, place } = await this.open();
+    const sockets = [(await this.connect()).socket];
     try {
-      const [all, offered] = await Promise.all([keysOf(direct), keysOf(overHop)]);
+      const { socket, place } = await this.open();
+      sockets.push(socket);
+      const [all = [], offered = []] = await Promise.all(sockets.map(keysOf));
       return { offered, bound: Math.max(0, all.length - offered.length), place };
     } finally {
-      direct.destroy();
-      overHop.destroy();
+      for (const socket of sockets) socket.destroy();
     }
   }
 
