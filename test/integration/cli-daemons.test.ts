@@ -269,6 +269,9 @@ describe('daemons', () => {
     expect(status.stdout.toString()).toMatch(
       /waiting for target for [\s\S]*next +attempt to attach in [0-3] s/,
     );
+    await log.printed((printed) => printed.split(`bridged ${name}`).length > 5);
+    await person.ok('down', name);
+    expect(await person.ok('log', name)).not.toMatch(/to come back: it was told to/);
   });
 
   it('let go when the `up` that starts them is interrupted', async () => {

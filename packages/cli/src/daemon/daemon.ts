@@ -216,7 +216,7 @@ export class Daemon {
         const over = await this.#attachment.run(succession, ready);
         // One that was attached for a moment only goes on waiting longer each time.
         if (performance.now() - attachedAt > STEADY_MS) attempt = 0;
-        if (!this.#options.restart) return;
+        if (!this.#options.restart || this.#ending.signal.aborted) return;
         this.#say(`waiting for ${this.#target.name} to come back: ${over}`, 'info');
       } catch (error) {
         const isEnding = this.#ending.signal.aborted;
