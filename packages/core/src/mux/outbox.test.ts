@@ -1,3 +1,4 @@
+import { Writable } from 'node:stream';
 import { readExactly, socketPair } from '@gpg-bridge/test-support/socket-pair';
 import { describe, expect, it } from 'vitest';
 import { FRAME, HEADER_BYTES, MAX_PAYLOAD } from './frame.ts';
@@ -37,6 +38,17 @@ describe('the way out', () => {
     const lone = new Outbox(near, owner(false));
     lone.add(FRAME.CLOSE, 4);
     expect(lone.buffered).toBe(0);
+  });
+
+  it('joins the frames of a lone one, too, as long as the carrier has not taken those before', async () => {
+    const writes: number[] = [];
+    const carrier = new Writable({ write: ({ length }) => void writes.push(length), writev: () => {} });
+    const outbox = new Outbox(carrier, owner(false));
+    for (let frames = 0; frames < 10_000; frames++) outbox.add(FRAME.PONG, 0);
+    await new Promise(setImmediate);
+    expect(writes).toEqual([HEADER_BYTES]);
+    expect(outbox.buffered).toBe(10_000 * HEADER_BYTES);
+    expect((carrier as unknown as { writableBuffer: unknown[] }).writableBuffer.length).toBeLessThan(10);
   });
 
   it('refuses a payload that no frame can hold', async () => {

@@ -98,7 +98,8 @@ export class Outbox {
    */
   #schedule(): void {
     if (this.#scheduled || this.#isHeld) return;
-    if (!this.#owner.crowded) {
+    // A carrier that is behind takes nothing sooner, and each write that waits costs far more than a small frame.
+    if (!this.#owner.crowded && this.#output.writableLength === 0) {
       this.#flush();
       return;
     }
