@@ -62,6 +62,16 @@ describe('calls', () => {
     expect(String(field)).toBe('kept');
   });
 
+  it('fail with a result of far too many fields', async () => {
+    const { host, raw } = await hostAndRaw();
+    raw.write(IS_READY);
+    const [many, tooMany] = [host.call(['a']), host.call(['b'])];
+    raw.write(wireFrame(RESULT, 1, Buffer.alloc(16_384 * 4)));
+    raw.write(wireFrame(RESULT, 2, Buffer.alloc(16_385 * 4)));
+    expect(await many).toHaveLength(16_384);
+    await expect(tooMany).rejects.toThrow('unreadable');
+  });
+
   it('fail with a result that can not be read, and the others go on', async () => {
     const { host, raw } = await hostAndRaw();
     raw.write(IS_READY);

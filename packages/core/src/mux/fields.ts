@@ -14,11 +14,11 @@ export function encodeFields(fields: readonly (string | Buffer)[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** The list that these bytes hold; undefined if they hold none. */
-export function decodeFields(payload: Buffer): Buffer[] | undefined {
+/** The list that these bytes hold; undefined if they hold none, or one of more than `limit` fields. */
+export function decodeFields(payload: Buffer, limit = Number.POSITIVE_INFINITY): Buffer[] | undefined {
   const fields: Buffer[] = [];
   for (let at = 0; at < payload.length; ) {
-    if (payload.length - at < 4) return undefined;
+    if (payload.length - at < 4 || fields.length === limit) return undefined;
     const end = at + 4 + payload.readUInt32BE(at);
     if (end > payload.length) return undefined;
     fields.push(payload.subarray(at + 4, end));

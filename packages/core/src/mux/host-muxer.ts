@@ -30,6 +30,8 @@ const BEFORE_READY: ReadonlySet<number> = new Set([FRAME.READY, FRAME.ERROR]);
 const HEARD_BYTES = 400;
 /** Ids of answers that a target has given on one stream and no command has come for; one line is six bytes or more. */
 const MAX_TOLD_BYTES = 16_384;
+/** Fields of a result. A view of a field costs far more than its four bytes; no directory of GnuPG's has as many names. */
+const MAX_RESULT_FIELDS = 16_384;
 const NOTHING = Buffer.alloc(0);
 
 /** A call whose result has not come. */
@@ -200,7 +202,7 @@ export class HostMuxer extends Muxer {
     if (!call) return;
     this.#calls.delete(number);
     // A copy: the payload may be a view of the carrier's buffer, and a result is looked at later.
-    const fields = decodeFields(Buffer.from(payload));
+    const fields = decodeFields(Buffer.from(payload), MAX_RESULT_FIELDS);
     if (fields) call.resolve(fields);
     else call.reject(new Error('the target answered an operation with something unreadable'));
   }
