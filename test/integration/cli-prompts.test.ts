@@ -30,15 +30,16 @@ async function personWhoIsAsked(...options: string[]) {
     return client;
   };
   /** A client that asks for a signature and leaves; as it has read nothing, the other end sees that at once. */
-  const leaving = async (isSeen: () => Promise<unknown>): Promise<void> => {
+  const leaving = async (isSeen: () => Promise<unknown>, behind = ''): Promise<void> => {
     const socket = net.connect(path).pause();
     socket.on('error', () => {}).write(commands);
     await isSeen();
+    if (behind) await new Promise((written) => socket.write(behind, written));
     socket.destroy();
   };
   const uses = async () =>
     (await person.json<{ outcome: string }[]>('log', name, '--uses')).map(({ outcome }) => outcome);
-  return { pinentry, signing, leaving, uses };
+  return { person, name, pinentry, signing, leaving, uses };
 }
 
 describe('a target whose clients leave while a person is asked', () => {
@@ -66,5 +67,18 @@ describe('a target whose clients leave while a person is asked', () => {
     await signing();
     expect(await uses()).toEqual(['closed', 'closed']);
     expect(await pinentry.questions()).toHaveLength(2);
+  });
+
+  it('has their questions taken back, whatever they sent behind them, also when the bridge ends', async () => {
+    const { person, name, pinentry, signing, leaving, uses } = await personWhoIsAsked('--confirm');
+    const behind = 'NOP\n'.repeat(30_000);
+    await pinentry.confirms('waits');
+    await leaving(() => pinentry.asked(), behind);
+    await expect.poll(uses, PATIENT).toEqual(['closed']);
+    const client = await signing();
+    await pinentry.asked();
+    client.write(behind);
+    await person.ok('down', name);
+    await expect.poll(uses, PATIENT).toEqual(['closed', 'closed']);
   });
 });

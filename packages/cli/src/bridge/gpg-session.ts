@@ -137,6 +137,7 @@ function join(
       gate.clientEnded();
       journal.clientEnded();
     },
+    dropsAtClose: true, // for a client that has gone nothing more is carried out
     onStreamEnd() {
       trace?.reached("closed by the target's end");
       if (!gate.clientLeft()) return false;

@@ -106,6 +106,7 @@ async function connect(
         journal.clientEnded();
         out.endSocket();
       },
+      dropsAtClose: true, // for a client that has gone nothing more is carried out
       onStreamEnd() {
         trace?.reached("closed by the target's end");
         if (!filter.clientLeft()) return false;

@@ -324,6 +324,31 @@ describe('hooks of a pipe', () => {
     expect(near.failure).toMatchObject({ code: 'TARGET_CLOSED' });
   });
 
+  it.each([
+    [true, 'at once'],
+    [false, 'once it is taken'],
+  ])(
+    'that hold back what was sent before a close are told of that (dropsAtClose: %s) %s',
+    async (dropsAtClose, _when) => {
+      const taken: number[] = [];
+      let isOver = false;
+      const { near, far } = await path({
+        dropsAtClose,
+        fromStream: ({ length }) => taken.push(length) < 0,
+        onStreamEnd() {
+          isOver = true;
+          return false;
+        },
+      });
+      near.send(Buffer.from('first'));
+      await until(() => taken.length === 1);
+      near.send(Buffer.from('second'));
+      near.discard();
+      await until(() => !far.open);
+      expect([taken, far.undelivered, isOver]).toEqual([[5], dropsAtClose ? 0 : 6, dropsAtClose]);
+    },
+  );
+
   it('that fail end their session, and say so', async () => {
     let ended: (error: Error | undefined) => void;
     const over = new Promise<Error | undefined>((resolve) => {

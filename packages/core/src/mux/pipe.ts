@@ -30,6 +30,8 @@ export interface PipeHooks {
    * back until `resumeStream`; what it throws ends the session.
    */
   fromStream?(bytes: Buffer, out: Outlets): boolean;
+  /** Whether the stream's end is told at once, also while bytes of it are held back, which are dropped then. */
+  dropsAtClose?: boolean;
   /** The other end has sent its last byte; without this hook the socket is ended then. */
   onStreamEof?(out: Outlets): void;
   /**
@@ -87,6 +89,10 @@ class SocketPipe implements StreamConsumer, Outlets {
   }
 
   // StreamConsumer
+
+  get dropsAtClose(): boolean {
+    return this.hooks.dropsAtClose ?? false;
+  }
 
   take(bytes: Buffer): boolean {
     if (!this.hooks.fromStream) this.toSocket(bytes);

@@ -33,6 +33,8 @@ export interface StreamConsumer {
   eof(): void;
   /** Everything the other end sent has been taken, and nothing more can be sent. Comes once. */
   ended(): void;
+  /** Whether it has no use for what it has not taken when the stream closes: then it is told at once. */
+  readonly dropsAtClose?: boolean;
 }
 
 /** Notes that nobody has taken; of more the last ones are kept. */
@@ -342,6 +344,7 @@ export class MuxStream {
   #tellEnds(): void {
     const consumer = this.#consumer;
     if (!consumer && !this.#open) this.#onAbandoned?.();
+    if (!this.#open && consumer?.dropsAtClose) this.#dropInbound();
     if (this.#inbound || !consumer) return;
     if (!this.#open) {
       this.#consumer = undefined;
