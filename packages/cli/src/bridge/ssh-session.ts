@@ -83,6 +83,7 @@ async function connect(
       },
       attemptSign: (operation) => signAttempt(operation, stream.id, service),
       later: (passed) => outlets && pass(passed, outlets, trace),
+      broken: (error) => void socket.destroy(error),
       onDiffering(told) {
         service.binds?.differed(told);
         log("the ssh-agent's answer to a session-bind changed: its client gets no signature", 'warn');

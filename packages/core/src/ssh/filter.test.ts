@@ -261,6 +261,17 @@ describe('chosen keys', () => {
     expect(() => many.fromClient(Buffer.concat(Array.from({ length: 65 }, () => list)))).toThrow(refusal);
   });
 
+  it('a decision that fails ends the session, and nothing more', async () => {
+    const broken: Error[] = [];
+    const { filter } = listed({
+      attemptSign: () => ({ begin: () => Promise.reject(new Error('no file')), finish: () => true }),
+      broken: (error) => void broken.push(error),
+    });
+    expect(filter.fromClient(sign(WORK)).toAgent).toEqual([]);
+    await new Promise(setImmediate);
+    expect(broken).toMatchObject([{ message: 'no file' }]);
+  });
+
   it('what waits behind a decision is counted with what waits in front of it', async () => {
     let decide!: (isAdmitted: boolean) => void;
     const decision = new Promise<boolean>((resolve) => {

@@ -49,6 +49,8 @@ export interface SshAgentFilterOptions {
   attemptSign?: ((operation: PendingSshOperation) => SignAttempt) | undefined;
   /** Gets the bytes that are passed on when a signature that was kept back has been decided about. */
   later?: ((passed: Passed) => void) | undefined;
+  /** The session can't go on: what decides about such a signature, or what takes those bytes, has failed. */
+  broken?: ((error: Error) => void) | undefined;
   /** Which of the agent's keys are listed and may sign; all if not given. */
   offers?: KeyChoice | undefined;
   /** Called when the agent's answer to a bind is not what its client was told: nothing is signed here any more. */
@@ -260,9 +262,9 @@ export class SshAgentFilter {
       this.#held = [];
       this.#undecided = { operation, attempt };
       const kept = message.copy();
-      void admitted.then((isAdmitted) =>
-        this.#continue(kept, { kind: 'passed', operation, attempt }, isAdmitted),
-      );
+      admitted
+        .then((isAdmitted) => this.#continue(kept, { kind: 'passed', operation, attempt }, isAdmitted))
+        .catch((error) => this.#options.broken?.(error));
     } else if (admitted) {
       this.#pending.push({ kind: 'passed', operation, attempt });
       passed.toAgent.push(message.bytes);
