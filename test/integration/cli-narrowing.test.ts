@@ -4,7 +4,7 @@ import net from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CIPHERTEXT } from '@gpg-bridge/test-support/ciphertext';
-import { Person } from '@gpg-bridge/test-support/cli';
+import { Person, type Started } from '@gpg-bridge/test-support/cli';
 import { TestClient } from '@gpg-bridge/test-support/client-pair';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
@@ -266,10 +266,12 @@ describe('a narrower grant', () => {
       inFront.giveAnswers();
       expect(await answered).toBe(5);
     };
+    let change: Started | undefined;
     await isRefusedBehind(async () => {
-      person.start(['up', name, '--no-decrypt']); // which waits for the ssh-agent
+      change = person.start(['up', name, '--no-decrypt']); // which waits for the ssh-agent
       await expect.poll(() => person.ok('log', name), PATIENT).toMatch(/narrowed: .*--no-decrypt/);
     });
+    expect(await change?.exited).toBe(0);
     await isRefusedBehind(() => person.ok('pause'));
     expect(inFront.requests(13)).toBe(0);
   });
