@@ -7,6 +7,7 @@ import { Person } from '@gpg-bridge/test-support/cli';
 import { EVIL, expectHarmless } from '@gpg-bridge/test-support/harmless';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
 import { writeScript } from '@gpg-bridge/test-support/script';
+import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
@@ -121,6 +122,26 @@ describe('rules', () => {
     }
     expect((await person.json<{ rules: unknown[] }>('auto', 'list')).rules).toEqual([]);
   });
+});
+
+it('a rule that one of its bridges can not keep to holds for the others', async () => {
+  const person = await Person.create();
+  person.env.SSH_AUTH_SOCK = (await startSshAgent()).socketPath;
+  await person.ok('auto', 'add', 'box', '--trust');
+  const names = [await person.localHome(), await person.localHome()].map(({ dir }) => `local:${dir}`).sort();
+  for (const name of names) {
+    const bridge = person.start(['serve', '--target', name, '--rule', 'box']);
+    await bridge.printed(/bridged/, 'stderr');
+  }
+  await person.ok('up', names[0]!, '--no-ssh');
+  const added = await person.run(['auto', 'add', 'box', '--no-gpg']);
+  expect(added).toMatchObject({ status: 2, stderr: expect.stringContaining('nothing is left to bridge') });
+  expect(added.stdout.toString()).toMatch(/was changed[\s\S]*holds at once for one bridge/);
+  const bridges = await person.json<{ target: string; grant: { gpgKeys: unknown } }[]>('status');
+  expect(bridges.map(({ target, grant }) => [target, grant.gpgKeys])).toEqual([
+    [names[0], 'all'],
+    [names[1], []],
+  ]);
 });
 
 describe('auto run', () => {

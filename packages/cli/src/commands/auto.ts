@@ -57,8 +57,13 @@ async function add(command: ParsedCommand): Promise<number> {
   });
   const { trust } = kept;
   const rule = selectorName(selector);
-  const held = isNew ? 0 : await new Manager().keepToRule(rule, kept.options);
+  const { held, failures } = isNew
+    ? { held: 0, failures: [] }
+    : await new Manager().keepToRule(rule, kept.options);
+  const [first, ...others] = failures;
+  for (const { message } of others) process.stderr.write(`gpg-bridge: ${message}\n`);
   if (flags.json) {
+    if (first) throw first;
     process.stdout.write(
       `${jsonLine({ rule, result: isNew ? 'new' : 'changed', trust, options: settled })}\n`,
     );
@@ -71,6 +76,7 @@ async function add(command: ParsedCommand): Promise<number> {
     lines.push('Nothing watches the engines yet: gpg-bridge auto install, or gpg-bridge auto run');
   }
   process.stdout.write(`${lines.join('\n')}\n`);
+  if (first) throw first;
   return 0;
 }
 

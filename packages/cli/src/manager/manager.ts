@@ -113,13 +113,18 @@ export class Manager implements SocketBridgeManager {
     };
   }
 
-  /** Has the bridges that a rule brought up keep to what it takes away by now; returns how many there are. */
-  async keepToRule(rule: string, options: BridgeOptions): Promise<number> {
+  /** Has the bridges that a rule brought up keep to what it takes away by now; returns how many do, and why others fail. */
+  async keepToRule(rule: string, options: BridgeOptions): Promise<{ held: number; failures: BridgeError[] }> {
     const running = (await this.list()).filter((status) => status.options.rule === rule);
     const { BridgeStarter } = await import('./bridge-starter.ts');
     const starter = new BridgeStarter(this.#running, this.#options);
-    for (const status of running) await starter.keepToRule(status, withDeadline({ ...options, rule }));
-    return running.length;
+    const failures: BridgeError[] = [];
+    for (const status of running) {
+      await starter.keepToRule(status, withDeadline({ ...options, rule })).catch((cause: unknown) => {
+        failures.push(notHeld(status.target, rule, cause));
+      });
+    }
+    return { held: running.length - failures.length, failures };
   }
 
   /** Tells every daemon something; returns the statuses of those that answer. */
@@ -228,4 +233,10 @@ export class Manager implements SocketBridgeManager {
 async function stopping(force = false): Promise<(files: BridgeFiles) => Promise<StopResult>> {
   const { endBridge, forceDaemon } = await import('./stop-daemon.ts');
   return force ? forceDaemon : endBridge;
+}
+
+function notHeld(target: string, rule: string, cause: unknown): BridgeError {
+  const { code, what, why, fix } = toBridgeError(cause, 'it failed');
+  const named = { what: `the bridge to ${target} does not keep to the rule ${rule}`, why: `${what}: ${why}` };
+  return new BridgeError(code, { ...named, fix, cause });
 }
