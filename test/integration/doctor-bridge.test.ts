@@ -6,6 +6,7 @@ import { ScriptedPinentry } from '@gpg-bridge/test-support/pinentry';
 import { runOk, stopProcess } from '@gpg-bridge/test-support/process';
 import { writeScript } from '@gpg-bridge/test-support/script';
 import { SocketHolder } from '@gpg-bridge/test-support/socket-holder';
+import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
@@ -84,6 +85,16 @@ describe('gpg-bridge doctor about a bridge', () => {
       status: 'ok',
       detail: expect.stringContaining(other.slice(-16)),
     });
+  });
+
+  it('nothing in a choice of GPG keys that was made before --no-gpg', async () => {
+    const { person, name, patient } = await withBridge();
+    person.env.SSH_AUTH_SOCK = (await startSshAgent()).socketPath;
+    const other = await person.home.createKey('Other <other@example.org>');
+    await runOk('git', ['config', '--global', 'user.signingkey', other], { env: person.env });
+    await person.ok('up', name, '--gpg-key', person.fingerprint);
+    await person.ok('up', name, '--no-gpg');
+    expect(await patient.check('git-signing-key')).toMatchObject({ status: 'ok' });
   });
 
   it('a signature that waits for a person, and one that they refused', async () => {

@@ -102,7 +102,8 @@ function judgeGpgKey(git: GitFacts, words: Words, facts: Facts): Judgement | und
 
 /** Whether the bridge was told to offer other keys. */
 function isRefused(key: KeyDetails, { bridge }: Facts): boolean {
-  const offered = bridge?.found?.options.gpgKeys ?? [];
+  const { gpg, gpgKeys = [] } = bridge?.found?.options ?? {};
+  const offered = gpg === false ? [] : gpgKeys;
   const isOffered = (name: string) =>
     isCalled(key, name) || key.keygrips.includes(name.replace(/^&/, '').toUpperCase());
   return offered.length > 0 && !offered.some(isOffered);
