@@ -144,6 +144,17 @@ it('a rule that one of its bridges can not keep to holds for the others', async 
   ]);
 });
 
+it('a changed rule takes nothing away again that a person has given back by name', async () => {
+  const person = await Person.create();
+  const { dir } = await person.localHome();
+  await person.ok('auto', 'add', 'box', '--trust', '--confirm');
+  const bridge = person.start(['serve', '--target', `local:${dir}`, '--rule', 'box', '--confirm']);
+  await bridge.printed(/bridged/, 'stderr');
+  await person.ok('up', `local:${dir}`, '--no-confirm');
+  await person.ok('auto', 'add', 'box', '--no-decrypt');
+  expect(await person.json('status')).toMatchObject([{ grant: { confirm: false, decrypt: false } }]);
+});
+
 describe('auto run', () => {
   it('shows what an engine says without anything that a terminal would obey', async () => {
     const labels = { 'devcontainer.local_folder': EVIL, team: 'a' };

@@ -56,10 +56,12 @@ async function add(command: ParsedCommand): Promise<number> {
     ...(flags.trust === true ? { trust: true } : {}),
   });
   const { trust } = kept;
+  const { user } = kept.options;
   const rule = selectorName(selector);
+  // Not all that the rule says: a person may have given some of it back by name.
   const { held, failures } = isNew
     ? { held: 0, failures: [] }
-    : await new Manager().keepToRule(rule, kept.options);
+    : await new Manager().keepToRule(rule, { ...settled, ...(user === undefined ? {} : { user }) });
   const [first, ...others] = failures;
   for (const { message } of others) process.stderr.write(`gpg-bridge: ${message}\n`);
   if (flags.json) {

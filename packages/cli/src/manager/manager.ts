@@ -113,7 +113,7 @@ export class Manager implements SocketBridgeManager {
     };
   }
 
-  /** Has the bridges that a rule brought up keep to what it takes away by now; returns how many do, and why others fail. */
+  /** Has the bridges that a rule brought up keep to what was added to it; returns how many do, and why others fail. */
   async keepToRule(rule: string, options: BridgeOptions): Promise<{ held: number; failures: BridgeError[] }> {
     const running = (await this.list()).filter((status) => status.options.rule === rule);
     const { BridgeStarter } = await import('./bridge-starter.ts');
