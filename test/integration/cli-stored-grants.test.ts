@@ -3,6 +3,7 @@ import { chmod } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Person, untilGone } from '@gpg-bridge/test-support/cli';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
+import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { describe, expect, it } from 'vitest';
 
 interface Status {
@@ -215,6 +216,19 @@ describe('restrictions', () => {
     await person.run(['down', '--exec', command], { env: elsewhere });
     expect((await person.run(['up', '--exec', `env  GNUPGHOME=${home.dir} `])).status).toBe(0);
     expect((await status()).options).toMatchObject({ gpgKeys: ['ada@example.org'], decrypt: false });
+  });
+
+  it('that leave no key together give way to keys that are named, also for a bridge that runs', async () => {
+    const { person } = await personWithTwoKeys();
+    const { dir } = await person.localHome();
+    person.env.SSH_AUTH_SOCK = (await startSshAgent()).socketPath;
+    const up = (context: string, ...options: string[]) =>
+      person.run(['up', '--exec', `env GNUPGHOME=${dir}`, ...options], { env: { DOCKER_CONTEXT: context } });
+    expect(await up('one', '--gpg-key', 'ada@example.org')).toMatchObject({ status: 0 });
+    expect(await up('two', '--gpg-key', 'bob@example.org', '--takeover')).toMatchObject({ status: 0 });
+    expect((await up('one', '--takeover')).stdout.toString()).toContain('may use no GPG key');
+    const said = (await up('one', '--gpg-key', 'ada@example.org')).stdout.toString();
+    expect(said).toContain('may sign and decrypt with ada@example.org');
   });
 
   it('that can not be read keep the bridge down, and name the file', async () => {

@@ -142,6 +142,13 @@ function heldByWord({ rule, ruleUsers, everyone, users }: Grant, user: string): 
 /** A keygrip that no key has: what is chosen over SSH, too, where choices have none in common. */
 const NO_KEY = '0'.repeat(40);
 
+/** What a bridge that runs was told before, without what left no key if keys are named now. */
+export function beforeNamed(running: BridgeOptions, now: BridgeOptions): BridgeOptions {
+  const { gpg: _gpg, gpgKeys = [], ...rest } = running;
+  const isNamed = now.gpg !== false && now.gpgKeys !== undefined;
+  return isNamed && gpgKeys.includes(NO_KEY) ? rest : running;
+}
+
 /** What two sets of restrictions take away together. Two choices of keys that have none in common leave no key. */
 export function stricter(one: Restrictions, other: Restrictions): Restrictions {
   const [a, b] = [restricting(one), restricting(other)];

@@ -7,6 +7,7 @@ import { ensureStateDirectory } from '../daemon/make-state-dir.ts';
 import type { BridgeFiles } from '../daemon/state-dir.ts';
 import { StoredGrants } from '../daemon/stored-grants.ts';
 import {
+  beforeNamed,
   isEmpty,
   type Narrowing,
   narrowing,
@@ -161,7 +162,8 @@ export class BridgeStarter {
   /** The options that a bridge which runs is to have; throws for those that exclude each other. */
   #changed(target: Target, running: DaemonStatus, change: GrantChange): BridgeOptions {
     const isThere = running.key === bridgeKey(target);
-    const before = isThere ? running.options : withoutExtensions(running.options);
+    const told = isThere ? running.options : withoutExtensions(running.options);
+    const before = beforeNamed(told, change.options);
     const options = mergedOptions(before, change.options);
     checkOptions(options, before);
     return options;
