@@ -75,6 +75,16 @@ describe('what is stored for a container', () => {
     expect(await up(container('1', 'box'))).toEqual({ ssh: false, confirm: true });
   });
 
+  it("stays what a person's change took away that is refused later", async () => {
+    const { up, change } = await grants();
+    const byPerson = change(container('1', 'box'), { gpg: false });
+    await byPerson.begin();
+    await byPerson.failed(
+      new BridgeError('USAGE', { what: 'no bridge', why: 'nothing is left', fix: 'None.' }),
+    );
+    expect(await up(container('1', 'box'))).toEqual({ gpg: false });
+  });
+
   it('leaves no key where two choices have none in common, until one is named', async () => {
     const { up } = await grants();
     await up(container('1', 'box'), { gpgKeys: ['a'] });
