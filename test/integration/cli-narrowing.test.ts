@@ -13,6 +13,7 @@ import { startSshAgent } from '@gpg-bridge/test-support/ssh-agent';
 import { agentMessage, openSshClient, signRequest, sshsigData } from '@gpg-bridge/test-support/ssh-requests';
 import { tempDir } from '@gpg-bridge/test-support/temp';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { askDaemon } from '../../packages/cli/src/daemon/control.ts';
 
 const PASSPHRASE = 'correct-horse-battery';
 const NO_KEY = 'ERR 67108881';
@@ -240,6 +241,17 @@ describe('a narrower grant', () => {
     await person.ok('down', name);
     await person.ok('up', name);
     expect(await sshSign(two)).not.toBe(0);
+  });
+
+  it('of a bridge that goes on is told with the number of the keys that are left', async () => {
+    const { person, name } = await personWithTwoKeys();
+    person.env.SSH_AUTH_SOCK = (await startSshAgent()).socketPath;
+    await person.ok('up', name);
+    const control = await person.file('.sock');
+    await askDaemon(control, 'narrow', 20_000, { gpgKeys: ['locked@example.org'] });
+    expect(await person.ok('up', name)).toMatch(/^ {2}keys 1 GPG key, 0 SSH keys$/m);
+    await askDaemon(control, 'narrow', 20_000, { gpg: false });
+    expect(await person.ok('up', name)).toMatch(/^ {2}keys 0 SSH keys$/m);
   });
 
   it('and a pause hold for a signature that was allowed before the ssh-agent has listed its keys again', async () => {

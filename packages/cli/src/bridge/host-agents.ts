@@ -67,7 +67,7 @@ export async function afterKeyringChange(
   return {
     offers: {
       ...offers,
-      ...(options.gpgKeys?.length ? {} : { gpg: keys.length }),
+      ...(options.gpgKeys?.length || options.gpg === false ? {} : { gpg: keys.length }),
       canSign: keys.some(({ canSign }) => canSign),
     },
     owners: new Map([...owners, ...gpgOwners(keys)]),

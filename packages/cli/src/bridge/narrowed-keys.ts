@@ -15,6 +15,8 @@ export interface NarrowedKeys {
 
 /** What a narrower grant says about keys, looked up as far as a person named them. */
 export interface NarrowedTo extends Pick<NarrowedKeys, 'gpg'> {
+  /** How many GPG keys, without their subkeys. */
+  gpgCount?: number;
   ssh?: SshLimits;
 }
 
@@ -24,12 +26,16 @@ export async function narrowedKeys(
   { ssh: agent, gnupg }: HostAgents,
 ): Promise<NarrowedTo> {
   const { sshKeys } = narrowing;
-  const gpg = (await chosenGpgKeys(narrowing, gnupg))?.keygrips;
+  const chosen = await chosenGpgKeys(narrowing, gnupg);
+  const gpg = chosen?.keygrips;
   const names = sshKeys && agent && (await resolveSshKeys(agent, sshKeys));
   const ssh: SshLimits = {
     ...(names ? { isNamed: chosenKeys(names) } : {}),
     ...(gpg ? { keygrips: gpg } : {}),
     ...(narrowing.gpg === false ? { withoutGpg: true } : {}),
   };
-  return { ...(gpg ? { gpg } : {}), ...(agent && Object.keys(ssh).length > 0 ? { ssh } : {}) };
+  return {
+    ...(chosen ? { gpg: chosen.keygrips, gpgCount: chosen.count } : {}),
+    ...(agent && Object.keys(ssh).length > 0 ? { ssh } : {}),
+  };
 }

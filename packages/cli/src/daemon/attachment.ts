@@ -198,7 +198,7 @@ export class Attachment {
   async keepToKeys(named: Narrowing): Promise<void> {
     await this.untilStarted(); // what is being attached was given the options of before
     const late = await import('./late-modules.ts');
-    const { gpg, ssh } = await late.narrowedKeys(named, this.#agents);
+    const { gpg, gpgCount, ssh } = await late.narrowedKeys(named, this.#agents);
     const look = ssh && (await this.#agents.sshOffers?.look(ssh));
     if (look && !look.listed) {
       this.#leftOut.ssh = [UNLISTED];
@@ -207,6 +207,8 @@ export class Attachment {
     const ofGpg = gpg ? { gpg } : {};
     if (look) this.#applyLook(look, ofGpg, late);
     else this.#options.keyUses.narrow(ofGpg);
+    const count = named.gpg === false ? null : gpgCount;
+    if (count !== undefined) this.#keys = { ...this.#keys, offers: { ...this.#keys.offers, gpg: count } };
     await this.#findLeftOutGpgKeys(late);
   }
 
