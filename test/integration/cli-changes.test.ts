@@ -5,7 +5,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Up } from '@gpg-bridge/test-support/bridged';
-import { childrenOf, Person, processesWith, type Started } from '@gpg-bridge/test-support/cli';
+import { Person, processesWith, type Started, serverOf } from '@gpg-bridge/test-support/cli';
 import { TestClient } from '@gpg-bridge/test-support/client-pair';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
 import { PATIENT } from '@gpg-bridge/test-support/patient';
@@ -169,8 +169,8 @@ describe('a bridge that has another one’s sockets, and waits for that to finis
 
   it.each([[['--restart']], [[]]])('gives them back when its own line is lost, up %s', async (flags) => {
     const { scene, pid, client, change } = await changed(...flags);
-    const [server] = await childrenOf(await scene.successorOf(pid));
-    process.kill(server!, 'SIGKILL');
+    const server = await serverOf(await scene.successorOf(pid));
+    process.kill(server, 'SIGKILL');
     expect(await change.exited).toBe(1);
     expect(change.stderr).toContain('closed its end');
     await expect.poll(() => scene.status(), PATIENT).toMatchObject([{ pid, state: 'ready' }]);
@@ -198,8 +198,8 @@ it('a change waits for a bridge that is attaching again', async () => {
   const scene = await Scene.create();
   const { pid } = await scene.up('--restart');
   await scene.closeGate();
-  const [server] = await childrenOf(pid);
-  process.kill(server!, 'SIGKILL');
+  const server = await serverOf(pid);
+  process.kill(server, 'SIGKILL');
   await scene.entering();
   const change = scene.change();
   await delay(1_000); // nothing tells that it waits; if it has not come that far, it finds the bridge attached
@@ -213,8 +213,8 @@ it('a change waits for a bridge that is attaching again', async () => {
 it.each([[['--restart']], [[]]])('a bridge whose target is silent can be changed, up %s', async (flags) => {
   const scene = await Scene.create();
   const { pid } = await scene.up(...flags);
-  const [server] = await childrenOf(pid);
-  await stopProcess(server!);
+  const server = await serverOf(pid);
+  await stopProcess(server);
   const change = scene.change();
   expect(await change.exited, change.stderr).toBe(0);
   expect(await scene.status()).toMatchObject([{ state: 'ready', options: { decrypt: false } }]);
@@ -224,8 +224,8 @@ it.each([[['--restart']], [[]]])('a bridge whose target is silent can be changed
 it('down ends what has taken a bridge’s place, while that is still going', async () => {
   const scene = await Scene.create();
   const { pid } = await scene.up();
-  const [server] = await childrenOf(pid);
-  await stopProcess(server!); // so that its bridge takes long to end
+  const server = await serverOf(pid);
+  await stopProcess(server); // so that its bridge takes long to end
   const log = scene.person.start(['log', '--exec', scene.enter, '-f']);
   const change = scene.change();
   await log.printed(/another bridge has taken its place/);
@@ -305,8 +305,8 @@ describe('down while a change is under way', () => {
   it('has it come to nothing before the old bridge was asked', async () => {
     const scene = await Scene.create();
     const { pid } = await scene.up();
-    const [server] = await childrenOf(pid);
-    await stopProcess(server!); // so that it takes long to find out what works of its bridge
+    const server = await serverOf(pid);
+    await stopProcess(server); // so that it takes long to find out what works of its bridge
     const change = scene.change();
     const locked = async () => (await scene.person.files()).some((name) => /^[0-9a-f]+\.lock$/.test(name));
     await expect.poll(locked, PATIENT).toBe(true);

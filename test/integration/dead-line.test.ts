@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Up } from '@gpg-bridge/test-support/bridged';
-import { childrenOf, Person } from '@gpg-bridge/test-support/cli';
+import { childrenOf, Person, serverOf } from '@gpg-bridge/test-support/cli';
 import { TestClient } from '@gpg-bridge/test-support/client-pair';
 import { FarMachine } from '@gpg-bridge/test-support/far-machine';
 import type { GnupgHome } from '@gpg-bridge/test-support/gnupg-home';
@@ -274,11 +274,11 @@ describe('a line that ends', () => {
       const target = await person.localHome();
       const up = ['up', '--exec', await enterScript(target), '--runtime=perl', ...flags];
       const { pid } = await person.json<Up>(...up);
-      const [server] = await childrenOf(pid);
-      await stopProcess(server!); // so that the look takes until the end
+      const server = await serverOf(pid);
+      await stopProcess(server); // so that the look takes until the end
       const again = person.run(up);
       await delay(700);
-      process.kill(server!, 'SIGKILL');
+      process.kill(server, 'SIGKILL');
       const { status, stderr } = await again;
       expect(status, stderr).toBe(0);
       expect(await person.json<Status[]>('status')).toMatchObject([{ state: 'ready' }]);
@@ -292,11 +292,11 @@ describe('a line that ends', () => {
     const target = await person.localHome();
     const enter = await enterScript(target);
     const { pid } = await person.json<Up>('up', '--exec', enter, '--runtime=perl', '--restart');
-    const [server] = await childrenOf(pid);
+    const server = await serverOf(pid);
     const successor = connect(await person.file('.sock'));
     successor.write('handover\n');
     await once(successor, 'data');
-    process.kill(server!, 'SIGKILL');
+    process.kill(server, 'SIGKILL');
     const state = async () => (await person.json<Status[]>('status')).map((bridge) => bridge.state);
     await expect.poll(state, PATIENT).toEqual(['waiting-for-target']);
     successor.destroy();

@@ -186,7 +186,7 @@ export async function childrenOf(pid: number): Promise<number[]> {
 }
 
 /** What a daemon runs beside its server, now and then; `node` is what any child is called before it is its program. */
-const NOT_A_SERVER: ReadonlySet<string> = new Set(['node', 'gpg', 'gpgconf', 'gpg-connect-age', '']);
+const NOT_A_SERVER: ReadonlySet<string> = new Set(['node', 'gpg', 'gpgsm', 'gpgconf', 'gpg-connect-age', '']);
 
 /** The socket server of a `local:` bridge, by the process of its daemon. */
 export async function serverOf(pid: number): Promise<number> {
