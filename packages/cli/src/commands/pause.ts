@@ -26,7 +26,7 @@ function notPaused({ target, options }: DaemonStatus, more: number): BridgeError
   const others = more === 0 ? '' : ` and ${more} more`;
   return new BridgeError('STATE_DIR_UNUSABLE', {
     what: `the bridge to ${target}${others} can still be used`,
-    why: `it does not look at ${pausePath()}: XDG_STATE_HOME or HOME was another one when it was started`,
+    why: `it does not look at ${pausePath()}: XDG_STATE_HOME or HOME was another one when it was started; every other bridge is paused`,
     fix: `End it with \`gpg-bridge down ${operandWords(target, options)}\`.`,
   });
 }

@@ -13,10 +13,10 @@ export const OTHER_HOST_KEY = 'the machine has another host key than when the br
 
 /**
  * Options with which ssh runs a check for the key of a host (`%I` is HOSTNAME, `%f` the key's fingerprint, `%t` its
- * type), beside looking into the known hosts; it adds none to them. A certificate has the fingerprint of the key in it, which stays
- * when it is renewed. The first connection leaves its key in a file: what ssh prints has words of a jump host's, too.
- * With another key later connections are given up by ssh, as is a first one whose key can't be kept. A jump host is
- * reached by an ssh of its own, which is not given these options.
+ * type) in addition to the known hosts, to which it adds none. A certificate has the fingerprint of the key in it, which
+ * stays when it is renewed. The first connection leaves its key in a file, since what ssh prints also has words of a jump
+ * host. With another key ssh gives up later connections, and a first one whose key can't be kept. A jump host is reached
+ * by a separate ssh, which is not given these options.
  */
 export const HOST_KEY_CHECK: readonly string[] = [
   '-o',
